@@ -1,0 +1,1 @@
+"""Rules over commands and manifests that catch the traps before anything runs."""

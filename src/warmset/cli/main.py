@@ -1,0 +1,118 @@
+"""The `warmset` command: a lazy list of commands, and the one place where errors become exit codes."""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from warmset import __version__
+from warmset.errors import EXIT_DONE, EXIT_INTERRUPTED, WarmsetError
+
+# name → (module, one line of help). Modules are imported only when their command runs: `--help` stays fast.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "plan": ("warmset.cli.plan", "Decide whether to offload KV cache, and size the tier."),
+    "footprint": ("warmset.cli.footprint", "Show what a model's KV cache costs, with the formula."),
+    "launch": ("warmset.cli.launch", "Write exactly what to type, for a server version."),
+    "completion": ("warmset.cli.completion", "Print the completion script of a shell."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported on use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of the circle, not of the alphabet."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command's module and return its `command`."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(COMMANDS[cmd_name][0])
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Like click's, with the nearest command names offered."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from warmset.errors import UnknownName
+
+            raise UnknownName("command", args[0], COMMANDS, hint="see `warmset --help`")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_line) for name, (_, help_line) in COMMANDS.items()])
+
+
+@click.command(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Exit status: 0 done, 1 gate failed, 2 bad usage or input, 3 undecided, 70 a bug, 130 interrupted.",
+)
+@click.version_option(__version__, "--version", message="warmset %(version)s")
+def cli() -> None:
+    """KV-cache offloading for self-hosted LLM servers as a measured decision: plan it, run it, prove it.
+
+    \b
+    Examples:
+      warmset plan llama-3.1-8b --gpu h100-80gb --sessions 200 --context 8192 --host-ram 512GiB
+      warmset footprint deepseek-v3 --tp 8 --context 32768
+      warmset launch llama-3.1-8b --tier 230GiB --engine vllm@0.32
+    """
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments[: arguments.index("--") if "--" in arguments else None]
+    try:
+        result = cli.main(args=arguments, prog_name="warmset", standalone_mode=False)
+        return result if isinstance(result, int) else EXIT_DONE
+    except WarmsetError as error:
+        if debug:
+            raise
+        _complain(error.message, error.hint)
+        return error.exit_code
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        _complain("interrupted", None)
+        return EXIT_INTERRUPTED
+    except click.ClickException as error:
+        if debug:
+            raise
+        _complain(*_click_words(error))
+        return 2
+    except BrokenPipeError:
+        # The reader went away (`| head`): not an error, and nothing more may be written.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_DONE
+    except Exception as error:
+        if debug:
+            raise
+        _complain(
+            f"internal error: {type(error).__name__}: {error}", "this is a bug; run again with `--debug`"
+        )
+        return WarmsetError.exit_code
+
+
+def _complain(message: str, hint: str | None) -> None:
+    sys.stdout.flush()
+    click.echo(f"error: {message}" + (f"\n\nhint: {hint}" if hint else ""), err=True)
+
+
+def _click_words(error: click.ClickException) -> tuple[str, str | None]:
+    """Click's own usage errors in our form."""
+    import re
+
+    message = error.format_message().rstrip(".")
+    message = re.sub(r"'([^']*)'", r"`\1`", message)
+    message = message[:1].lower() + message[1:] if message else "bad usage"
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "warmset"
+    return message, f"see `{path} --help`"

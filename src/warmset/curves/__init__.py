@@ -1,0 +1,1 @@
+"""Hit rate against capacity, from a trace."""

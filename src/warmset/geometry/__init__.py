@@ -1,0 +1,1 @@
+"""What a model's KV cache costs, in bytes."""

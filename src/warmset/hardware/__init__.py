@@ -1,0 +1,1 @@
+"""Accelerators, host links and storage: facts as data."""

@@ -1,0 +1,1 @@
+"""The whole circle on a real vLLM, on any machine."""

@@ -1,0 +1,1 @@
+"""Exactly what to type, per backend and target."""

@@ -1,0 +1,1 @@
+"""From a server's metrics to three meters and a verdict."""

@@ -1,0 +1,1 @@
+"""Size, decide and predict: one record in, one Plan out."""

@@ -1,0 +1,1 @@
+"""The only room that renders: records in, text and data out."""

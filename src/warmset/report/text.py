@@ -1,0 +1,85 @@
+"""Writes a document for a terminal, and for a pipe (never cut to a terminal's width there)."""
+
+import os
+import sys
+from typing import TextIO
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from warmset.report.document import Block, Bullets, Code, Document, Facts, Line, Table, Tone
+
+_STYLES: dict[Tone, str] = {
+    "plain": "",
+    "good": "green",
+    "warn": "yellow",
+    "bad": "red",
+    "dim": "dim",
+    "strong": "bold",
+}
+_PIPE_WIDTH = 10_000
+
+
+def console(stream: TextIO, color: str = "auto") -> Console:
+    """A console on `stream`: `color` is `auto`, `always` or `never`; NO_COLOR wins over `auto`."""
+    tty = stream.isatty()
+    forced = True if color == "always" else None
+    plain = color == "never" or (color == "auto" and bool(os.environ.get("NO_COLOR")))
+    return Console(
+        file=stream,
+        force_terminal=forced,
+        no_color=plain,
+        highlight=False,
+        width=None if tty else _PIPE_WIDTH,
+        soft_wrap=not tty,
+    )
+
+
+def write_text(document: Document, stream: TextIO | None = None, color: str = "auto") -> None:
+    """Write `document` to `stream` (standard output if not given)."""
+    out = console(stream or sys.stdout, color)
+    headline = document.headline
+    out.print(Text(headline.text, style=f"bold {_STYLES[headline.tone]}".strip()))
+    for section in document.sections:
+        out.print()
+        if section.title:
+            out.print(Text(section.title, style="bold"))
+        for block in section.blocks:
+            _write_block(out, block)
+
+
+def _write_block(out: Console, block: Block) -> None:
+    match block:
+        case Line(text, tone):
+            out.print(
+                Padding(Text(text, style=_STYLES[tone]), (0, 0, 0, 2))
+                if out.is_terminal
+                else Text("  " + text)
+            )
+        case Bullets(items):
+            grid = RichTable.grid(padding=(0, 1))
+            for item in items:
+                grid.add_row("  -", escape(item))
+            out.print(grid)
+        case Facts(rows):
+            grid = RichTable.grid(padding=(0, 2))
+            for name, value, remark in rows:
+                grid.add_row(f"  {escape(name)}", escape(value), Text(remark, style="dim"))
+            out.print(grid)
+        case Table(headers, rows, right):
+            table = RichTable(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
+            for index, header in enumerate(headers):
+                table.add_column(
+                    ("  " if index == 0 else "") + header.upper(),
+                    justify="right" if index in right else "left",
+                    overflow="fold",
+                )
+            for row in rows:
+                table.add_row(*(escape(("  " if i == 0 else "") + cell) for i, cell in enumerate(row)))
+            out.print(table)
+        case Code(text):
+            # Straight to the stream: a command that rich wraps can no longer be pasted.
+            out.file.write("".join(f"  {line}\n" for line in text.splitlines()))

@@ -1,0 +1,1 @@
+"""What each server version accepts and exports: facts as data."""

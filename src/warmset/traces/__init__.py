@@ -1,0 +1,1 @@
+"""Traffic as arrays: the Trace record, its readers, writers and generators."""
