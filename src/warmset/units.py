@@ -11,12 +11,12 @@ from fractions import Fraction
 
 from warmset.errors import InputError
 
-KIB, MIB, GIB, TIB, PIB = (2**shift for shift in (10, 20, 30, 40, 50))
+KIB, MIB, GIB, TIB, PIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40, 1 << 50
 GB = 10**9
 
 # No memory or store of today comes near this; a larger figure is a typing error, not a plan.
-MAX_BYTES = 2**60
-MAX_TOKENS = 2**53
+MAX_BYTES = 1 << 60
+MAX_TOKENS = 1 << 53
 
 _SIZE_UNITS = {
     "b": 1,
@@ -122,8 +122,8 @@ def parse_ratio(text: str | int | float, *, what: str = "ratio", maximum: float 
 
 
 def format_bytes(value: float | Fraction) -> str:
-    """Bytes as a person reads them: `1.00 GiB`, `80.0 KiB`, `131,072 B` is left to callers."""
-    magnitude = abs(value)
+    """Bytes as a person reads them, three digits and an IEC unit: `1.00 GiB`, `80.0 KiB`."""
+    magnitude = abs(float(value))
     for factor, name in ((PIB, "PiB"), (TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if magnitude >= factor:
             return f"{_three_digits(float(value) / factor)} {name}"

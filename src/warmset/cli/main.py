@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -52,7 +53,7 @@ class LazyGroup(click.Group):
 @click.command(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Exit status: 0 done, 1 gate failed, 2 bad usage or input, 3 undecided, 70 a bug, 130 interrupted.",
+    epilog="Exit status: 0 done, 1 a gate failed, 2 bad input, 3 undecided, 70 a bug, 130 interrupted.",
 )
 @click.version_option(__version__, "--version", message="warmset %(version)s")
 def cli() -> None:
@@ -107,12 +108,13 @@ def _complain(message: str, hint: str | None) -> None:
 
 
 def _click_words(error: click.ClickException) -> tuple[str, str | None]:
-    """Click's own usage errors in our form."""
-    import re
-
-    message = error.format_message().rstrip(".")
-    message = re.sub(r"'([^']*)'", r"`\1`", message)
-    message = message[:1].lower() + message[1:] if message else "bad usage"
+    """Click's own usage errors in our form: the value in backticks, a command in the hint."""
     context = getattr(error, "ctx", None)
-    path = context.command_path if context is not None else "warmset"
-    return message, f"see `{path} --help`"
+    see = f"see `{context.command_path if context is not None else 'warmset'} --help`"
+    if isinstance(error, click.NoSuchOption):
+        from warmset.errors import UnknownName
+
+        offered = UnknownName("option", error.option_name, error.possibilities or (), hint=see)
+        return offered.message, offered.hint
+    message = re.sub(r"'([^']*)'", r"`\1`", error.format_message().rstrip("."))
+    return message[:1].lower() + message[1:], see
