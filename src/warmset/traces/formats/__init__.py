@@ -1,0 +1,1 @@
+"""One small reader per trace format; each yields Rows."""
