@@ -14,7 +14,7 @@ $(VENV)/.base: pyproject.toml
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base
-	$(BIN)/python -m pip install --quiet --editable . --group dev
+	$(BIN)/python -m pip install --quiet --editable '.[tiers,distributed]' --group dev
 	@touch $@
 
 demo: $(VENV)/.base ## Set up and run the main job offline
@@ -40,7 +40,7 @@ bench: $(VENV)/.dev ## Run the benchmarks (never part of the tests)
 $(LAB)/.lab: pyproject.toml
 	$(PYTHON) -m venv $(LAB)
 	$(LAB)/bin/python -m pip install --quiet --upgrade pip
-	$(LAB)/bin/python -m pip install --quiet --editable '.[lab]' --group test
+	$(LAB)/bin/python -m pip install --quiet --editable '.[lab,tiers,distributed]' --group test
 	@touch $@
 
 test-e2e: $(LAB)/.lab ## Run the tests on real vLLM (CPU build), Prometheus and Chromium

@@ -1,0 +1,274 @@
+"""A store on a local or NFS directory: one file per object, written beside its place and renamed into it."""
+
+import errno
+import itertools
+import os
+import secrets
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from mmap import PAGESIZE, mmap
+from pathlib import Path
+
+from warmset.tiers.errors import Denied, Full, NotFound, StoreError, TooLarge, Unavailable
+from warmset.tiers.store import Buffer, Capacity, Entry, Properties, check_key, flat
+
+# Unfinished files live apart from the objects, so that listing, eviction and readers never meet one.
+_UNFINISHED = ".unfinished"
+# An unfinished file this old belongs to a writer that is gone: no put takes an hour.
+_ABANDONED_SECONDS = 3600.0
+
+_KINDS: dict[int, type[StoreError]] = {
+    errno.ENOSPC: Full,
+    errno.EDQUOT: Full,
+    errno.EFBIG: Full,
+    errno.EACCES: Denied,
+    errno.EPERM: Denied,
+    errno.EROFS: Denied,
+}
+
+
+class DiskStore:
+    """Objects as files below `root`.
+
+    `direct` opens files with O_DIRECT where the file system takes it: KV blocks are large and read once, and the page
+    cache would hold a second copy of what RAM already holds. Buffers that are not page-aligned go through the
+    page cache instead. `fsync` makes every put durable against a power cut; without it a cut may lose
+    recent objects, but rename order keeps a torn one from appearing on journalling file systems.
+    """
+
+    def __init__(self, root: str | Path, *, direct: bool = True, fsync: bool = False) -> None:
+        self._root = Path(root)
+        self._fsync = fsync
+        # Containers share host names and process numbers: only chance keeps two writers' files apart.
+        self._writer = f"{os.getpid()}-{secrets.token_hex(8)}"
+        self._serial = itertools.count()
+        self._made: set[Path] = set()
+        self._lock = threading.Lock()
+        with _classified(self._root, missing=Unavailable):
+            (self._root / _UNFINISHED).mkdir(parents=True, exist_ok=True)
+            self._direct_flag = os.O_DIRECT if direct and _takes_direct_io(self._root / _UNFINISHED) else 0
+            self._remove_abandoned()
+
+    @property
+    def properties(self) -> Properties:
+        """Shared if the directory is (NFS); the store cannot tell, so it says it is not."""
+        alignment = PAGESIZE if self._direct_flag else 1
+        return Properties(
+            "disk", shared=False, persistent=True, requests_in_flight=16, alignment_bytes=alignment
+        )
+
+    def exists(self, keys: Sequence[str]) -> list[bool]:
+        """See Store.exists."""
+        return [os.access(self._path(key), os.R_OK) for key in keys]
+
+    def get(self, key: str, into: memoryview) -> int:
+        """See Store.get."""
+        path = self._path(key)
+        view = flat(into)
+        with _classified(path):
+            flags = os.O_RDONLY | os.O_CLOEXEC
+            descriptor = os.open(path, flags | (self._direct_flag if _aligned(view) else 0))
+            try:
+                size = os.fstat(descriptor).st_size
+                if size > view.nbytes:
+                    raise TooLarge(f"object `{key}` has {size} bytes, the buffer {view.nbytes}")
+                direct = self._direct_flag and _aligned(view)
+                done = 0
+                while done < size:
+                    if direct and (size % PAGESIZE or done % PAGESIZE):
+                        # A direct read is made of whole pages and would write beyond the object's end.
+                        self._leave_direct_io(descriptor)
+                        direct = False
+                    count = os.preadv(descriptor, [view[done:size]], done)
+                    if count == 0:
+                        raise Unavailable(f"object `{key}` became shorter while it was read")
+                    done += count
+                return done
+            finally:
+                os.close(descriptor)
+
+    def put(self, key: str, *parts: Buffer) -> None:
+        """See Store.put."""
+        path = self._path(key)
+        views = [flat(part) for part in parts if memoryview(part).nbytes]
+        direct = self._direct_flag if all(_aligned(v) and v.nbytes % PAGESIZE == 0 for v in views) else 0
+        unfinished = self._root / _UNFINISHED / f"{self._writer}-{next(self._serial)}"
+        with _classified(path, missing=Unavailable):
+            self._make_folder(path.parent)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            try:
+                descriptor = os.open(unfinished, flags | direct, 0o640)
+                try:
+                    _write_all(descriptor, views)
+                    if self._fsync:
+                        os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+                self._rename(unfinished, path)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(unfinished)
+                raise
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """See Store.delete."""
+        for key in keys:
+            path = self._path(key)
+            with _classified(path), suppress(FileNotFoundError, NotADirectoryError):
+                os.unlink(path)
+
+    def touch(self, keys: Sequence[str]) -> None:
+        """See Store.touch: recency is the file's modification time."""
+        for key in keys:
+            with suppress(OSError):
+                os.utime(self._path(key))
+
+    def entries(self, prefix: str = "") -> Iterator[Entry]:
+        """See Store.entries."""
+        start = self._root / prefix.rpartition("/")[0] if "/" in prefix else self._root
+        yield from (e for e in self._walk(start) if e.key.startswith(prefix))
+
+    def capacity(self) -> Capacity:
+        """The file system's total and free bytes (free to this user)."""
+        with _classified(self._root):
+            stat = os.statvfs(self._root)
+        return Capacity(stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize)
+
+    def close(self) -> None:
+        """Nothing is held open between calls."""
+
+    def _path(self, key: str) -> Path:
+        return self._root / check_key(key)
+
+    def _make_folder(self, folder: Path) -> None:
+        # Thousands of blocks share a folder: remember the ones that exist.
+        if folder not in self._made:
+            folder.mkdir(parents=True, exist_ok=True)
+            with self._lock:
+                self._made.add(folder)
+
+    def _rename(self, unfinished: Path, path: Path) -> None:
+        try:
+            os.replace(unfinished, path)
+        except FileNotFoundError:
+            # Someone removed the folder since it was made.
+            path.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(unfinished, path)
+        if self._fsync:
+            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+    def _walk(self, folder: Path) -> Iterator[Entry]:
+        try:
+            scan = os.scandir(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise _translated(error, folder) from None
+        with scan:
+            for item in scan:
+                with suppress(FileNotFoundError):
+                    if item.is_dir(follow_symlinks=False):
+                        if item.name != _UNFINISHED:
+                            yield from self._walk(folder / item.name)
+                    elif item.is_file(follow_symlinks=False):
+                        stat = item.stat(follow_symlinks=False)
+                        key = (folder / item.name).relative_to(self._root).as_posix()
+                        yield Entry(key, stat.st_size, stat.st_mtime)
+
+    def _remove_abandoned(self) -> None:
+        """Delete what writers that were killed left behind."""
+        now = _file_system_time(self._root / _UNFINISHED)
+        with os.scandir(self._root / _UNFINISHED) as scan:
+            for item in scan:
+                with suppress(OSError):
+                    if now - item.stat().st_mtime > _ABANDONED_SECONDS:
+                        os.unlink(item.path)
+
+    def _leave_direct_io(self, descriptor: int) -> None:
+        import fcntl
+
+        flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags & ~self._direct_flag)
+
+
+class _classified:  # noqa: N801 - reads as a statement: `with _classified(path):`
+    """Turns OSError into the store's own errors; `missing` is what a path that is not there means."""
+
+    def __init__(self, path: Path, missing: type[StoreError] = NotFound) -> None:
+        self._path, self._missing = path, missing
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise _translated(error, self._path, self._missing) from None
+
+
+def _translated(error: OSError, path: Path, missing: type[StoreError] = NotFound) -> StoreError:
+    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR):
+        return missing(f"`{path}`: {error.strerror or error}")
+    kind = _KINDS.get(error.errno or 0, Unavailable)
+    return kind(f"`{path}`: {error.strerror or error}")
+
+
+def _aligned(view: memoryview) -> bool:
+    """Whether a direct transfer may use this buffer: address and length in whole pages."""
+    if view.nbytes == 0 or view.nbytes % PAGESIZE:
+        return False
+    import ctypes
+
+    if view.readonly:
+        # ctypes refuses read-only buffers; numpy does not, and is only needed here.
+        import numpy as np
+
+        address = int(np.frombuffer(view, dtype=np.uint8).ctypes.data)
+    else:
+        address = ctypes.addressof(ctypes.c_char.from_buffer(view))
+    return address % PAGESIZE == 0
+
+
+def _write_all(descriptor: int, views: list[memoryview]) -> None:
+    pending = list(views)
+    while pending:
+        count = os.writev(descriptor, pending[:512])
+        while pending and count >= pending[0].nbytes:
+            count -= pending.pop(0).nbytes
+        if count:
+            pending[0] = pending[0][count:]
+
+
+def _takes_direct_io(folder: Path) -> bool:
+    """Whether files in `folder` can be written with O_DIRECT; overlay and network file systems may not."""
+    probe = folder / f"probe-{secrets.token_hex(8)}"
+    page = mmap(-1, PAGESIZE)
+    try:
+        descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_DIRECT | os.O_CLOEXEC, 0o640)
+        try:
+            return os.write(descriptor, page) == PAGESIZE
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            return False
+        raise
+    finally:
+        page.close()
+        with suppress(OSError):
+            os.unlink(probe)
+
+
+def _file_system_time(folder: Path) -> float:
+    """Now by the file server's clock, which stamps the files, not by ours."""
+    probe = folder / f"clock-{secrets.token_hex(8)}"
+    probe.touch()
+    try:
+        return probe.stat().st_mtime
+    finally:
+        with suppress(OSError):
+            probe.unlink()

@@ -1,0 +1,71 @@
+"""Keeps a store within bytes and age, safely with several writers: eviction needs no agreement between them."""
+
+import heapq
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from warmset.tiers.store import Entry, Store
+
+_BATCH = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """What one pass did (or would do, for a dry run)."""
+
+    objects: int
+    total_bytes: int
+    expired_objects: int
+    evicted_objects: int
+    freed_bytes: int
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes that remain."""
+        return self.total_bytes - self.freed_bytes
+
+
+def evict(
+    store: Store,
+    *,
+    prefix: str = "",
+    capacity_bytes: int | None = None,
+    max_age_seconds: float | None = None,
+    low_water_ratio: float = 0.9,
+    dry_run: bool = False,
+    now: Callable[[], float] = time.time,
+) -> Eviction:
+    """Delete what is older than `max_age_seconds`, then the least recent until `capacity_bytes` holds.
+
+    Above the capacity it goes down to `low_water_ratio` of it, so that the next pass is not due at once. Two writers
+    that evict at the same time choose the same victims, and deleting twice is no error; a reader that loses
+    the race sees a miss.
+    """
+    entries = list(store.entries(prefix))
+    total_bytes = sum(entry.size_bytes for entry in entries)
+    oldest = now() - max_age_seconds if max_age_seconds is not None else float("-inf")
+    expired = [entry for entry in entries if entry.modified_seconds < oldest]
+    kept_bytes = total_bytes - sum(entry.size_bytes for entry in expired)
+    victims: list[Entry] = []
+    if capacity_bytes is not None and kept_bytes > capacity_bytes:
+        target = low_water_ratio * capacity_bytes
+        alive = [(e.modified_seconds, e.key, e) for e in entries if e.modified_seconds >= oldest]
+        heapq.heapify(alive)
+        while kept_bytes > target and alive:
+            victims.append(heapq.heappop(alive)[2])
+            kept_bytes -= victims[-1].size_bytes
+    if not dry_run:
+        _delete(store, (entry.key for entry in (*expired, *victims)))
+    return Eviction(len(entries), total_bytes, len(expired), len(victims), total_bytes - kept_bytes)
+
+
+def _delete(store: Store, keys: Iterable[str]) -> None:
+    batch: list[str] = []
+    for key in keys:
+        batch.append(key)
+        if len(batch) == _BATCH:
+            store.delete(batch)
+            batch = []
+    if batch:
+        store.delete(batch)

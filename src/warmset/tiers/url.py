@@ -1,0 +1,73 @@
+"""From a store's URL to the store: `file:///kv`, `s3://bucket/prefix`, `gs://…`, `az://…`, `redis://host:6379/0`."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from warmset.errors import InputError
+from warmset.tiers.store import Store
+
+SCHEMES = ("file", "s3", "gs", "az", "redis", "rediss")
+_OBJECT_SCHEMES = ("s3", "gs", "az")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """What a URL does not say. `ca_file` and `endpoint` serve S3-compatible stores."""
+
+    endpoint: str | None = None
+    region: str | None = None
+    ca_file: Path | None = None
+    timeout_seconds: float = 5.0
+    direct: bool = True
+    fsync: bool = False
+
+
+def open_store(url: str, options: StoreOptions | None = None) -> Store:
+    """The bare backend behind `url`, without wrappers. Raises InputError for what is no store."""
+    settings = options or StoreOptions()
+    parts = urlsplit(url)
+    if parts.scheme not in SCHEMES:
+        raise InputError(
+            f"`{_without_secrets(url)}` is not a store",
+            hint="use file:///path, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or redis://host:port/0",
+        )
+    if parts.password:
+        raise InputError(
+            f"store `{_without_secrets(url)}` carries a password",
+            hint="set WARMSET_REDIS_PASSWORD instead; a URL ends up in logs and process lists",
+        )
+    if parts.scheme == "file":
+        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+            raise InputError(f"`{url}` is not an absolute path", hint="write it like `file:///var/kv`")
+        from warmset.tiers.disk import DiskStore
+
+        return DiskStore(unquote(parts.path), direct=settings.direct, fsync=settings.fsync)
+    if not parts.netloc:
+        raise InputError(
+            f"`{url}` names no bucket or host", hint=f"write it like `{parts.scheme}://name/prefix`"
+        )
+    if parts.scheme in _OBJECT_SCHEMES:
+        from warmset.tiers.objects import ObjectStore
+
+        return ObjectStore(
+            url,
+            endpoint=settings.endpoint,
+            region=settings.region,
+            ca_file=settings.ca_file,
+            timeout_seconds=settings.timeout_seconds,
+        )
+    from warmset.tiers.redis import RedisStore
+
+    return RedisStore(
+        url, password=os.environ.get("WARMSET_REDIS_PASSWORD"), timeout_seconds=settings.timeout_seconds
+    )
+
+
+def _without_secrets(url: str) -> str:
+    """The URL as it may be printed."""
+    parts = urlsplit(url)
+    if not parts.password:
+        return url[:200]
+    return url.replace(parts.password, "…")[:200]
