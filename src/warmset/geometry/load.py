@@ -1,0 +1,109 @@
+"""From a path, a folder, a dict, a catalogue name or a Hub id to a `Geometry`."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from warmset.errors import InputError, UnknownName
+from warmset.geometry.config import check_shape, read_config
+from warmset.geometry.geometry import Geometry
+from warmset.geometry.reading import read_geometry
+
+CONFIG_NAME = "config.json"
+
+
+def load(source: str | Path | Mapping[str, Any], *, download: bool = False) -> Geometry:
+    """The geometry of a model.
+
+    Args:
+        source: a config.json, the folder that holds it, its content as a dict, a name or alias of the
+            catalogue, or a Hub id (`org/model`), looked up in the catalogue and in the local Hugging Face cache.
+        download: whether a Hub id that is in neither may be fetched from the Hub.
+
+    Raises:
+        UnknownName: for a name that is in no catalogue.
+        InputError: for a configuration that is broken, or whose caches warmset does not know.
+    """
+    if isinstance(source, Mapping):
+        return from_config(source)
+    path = Path(source).expanduser()
+    if isinstance(source, Path) or path.exists():
+        return _from_path(path)
+    text = str(source)
+    if _looks_like_path(text):
+        raise InputError(f"there is no file `{text}`", hint="give a config.json, its folder, or a model name")
+    found = _in_catalogue(text)
+    if found is not None:
+        return found
+    if text.count("/") == 1:
+        return _from_hub(text, download)
+    raise UnknownName("model", text[:120], _catalogue_names(), hint="or give the path of its config.json")
+
+
+def from_config(config: Mapping[str, Any], *, name: str | None = None) -> Geometry:
+    """The geometry that a `config.json`, given as a dict, describes; see `load` for the errors."""
+    if not isinstance(config, Mapping):
+        raise InputError("the configuration is not an object", hint="give the content of a config.json")
+    check_shape(config)
+    return read_geometry(config, name)
+
+
+def _from_path(path: Path) -> Geometry:
+    file = path / CONFIG_NAME if path.is_dir() else path
+    if not file.exists():
+        raise InputError(f"there is no `{CONFIG_NAME}` in `{path}`", hint="give the folder of a model, or its config.json")
+    config = read_config(file)
+    name = config.get("_name_or_path")
+    folder = file.parent.name if file.name == CONFIG_NAME else file.stem
+    return from_config(config, name=name if isinstance(name, str) and name and len(name) < 200 else folder or None)
+
+
+def _from_hub(model_id: str, download: bool) -> Geometry:
+    from huggingface_hub import hf_hub_download, try_to_load_from_cache
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    try:
+        cached = try_to_load_from_cache(model_id, CONFIG_NAME)
+        if isinstance(cached, str):
+            return from_config(read_config(Path(cached)), name=model_id)
+        if download:
+            return from_config(read_config(Path(hf_hub_download(model_id, CONFIG_NAME))), name=model_id)
+    except HFValidationError:
+        raise UnknownName("model", model_id[:120], _catalogue_names()) from None
+    except (HfHubHTTPError, OSError) as error:
+        raise InputError(
+            f"cannot fetch `{model_id}`: {str(error).splitlines()[0][:200] if str(error) else type(error).__name__}",
+            hint="check the name and the network, or give the path of its config.json",
+        ) from None
+    raise UnknownName(
+        "model",
+        model_id[:120],
+        _catalogue_names(),
+        hint="it is in neither the catalogue nor the local Hugging Face cache: add `--download`, or give its config.json",
+    )
+
+
+def _in_catalogue(name: str) -> Geometry | None:
+    catalogue = _catalogue()
+    found = catalogue.find(name) if catalogue is not None else None
+    if found is None:
+        return None
+    canonical, config, extras = found
+    return read_geometry(config, canonical, extras)
+
+
+def _catalogue_names() -> tuple[str, ...]:
+    names = getattr(_catalogue(), "names", None)
+    return tuple(names()) if callable(names) else ()
+
+
+def _catalogue() -> Any:
+    try:
+        return import_module("warmset.geometry.catalogue")
+    except ModuleNotFoundError:
+        return None
+
+
+def _looks_like_path(text: str) -> bool:
+    return text.startswith((".", "/", "~")) or text.endswith(".json") or text.count("/") > 1
