@@ -1,11 +1,12 @@
 """From a path, a folder, a dict, a catalogue name or a Hub id to a `Geometry`."""
 
 from collections.abc import Mapping
-from importlib import import_module
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from warmset.errors import InputError, UnknownName
+from warmset.geometry.catalogue import find, names
 from warmset.geometry.config import check_shape, read_config
 from warmset.geometry.geometry import Geometry
 from warmset.geometry.reading import read_geometry
@@ -38,7 +39,7 @@ def load(source: str | Path | Mapping[str, Any], *, download: bool = False) -> G
         return found
     if text.count("/") == 1:
         return _from_hub(text, download)
-    raise UnknownName("model", text[:120], _catalogue_names(), hint="or give the path of its config.json")
+    raise UnknownName("model", text[:120], names(), hint="or give the path of its config.json")
 
 
 def from_config(config: Mapping[str, Any], *, name: str | None = None) -> Geometry:
@@ -70,7 +71,7 @@ def _from_hub(model_id: str, download: bool) -> Geometry:
         if download:
             return from_config(read_config(Path(hf_hub_download(model_id, CONFIG_NAME))), name=model_id)
     except HFValidationError:
-        raise UnknownName("model", model_id[:120], _catalogue_names()) from None
+        raise UnknownName("model", model_id[:120], names()) from None
     except (HfHubHTTPError, OSError) as error:
         raise InputError(
             f"cannot fetch `{model_id}`: {str(error).splitlines()[0][:200] if str(error) else type(error).__name__}",
@@ -79,30 +80,22 @@ def _from_hub(model_id: str, download: bool) -> Geometry:
     raise UnknownName(
         "model",
         model_id[:120],
-        _catalogue_names(),
+        names(),
         hint="it is in neither the catalogue nor the local Hugging Face cache: add `--download`, or give its config.json",
     )
 
 
 def _in_catalogue(name: str) -> Geometry | None:
-    catalogue = _catalogue()
-    found = catalogue.find(name) if catalogue is not None else None
-    if found is None:
+    entry = find(name)
+    if entry is None:
         return None
-    canonical, config, extras = found
-    return read_geometry(config, canonical, extras)
-
-
-def _catalogue_names() -> tuple[str, ...]:
-    names = getattr(_catalogue(), "names", None)
-    return tuple(names()) if callable(names) else ()
-
-
-def _catalogue() -> Any:
-    try:
-        return import_module("warmset.geometry.catalogue")
-    except ModuleNotFoundError:
-        return None
+    facts = {
+        "parameters": entry.parameters,
+        "active_parameters": entry.active_parameters,
+        "native_dtype": entry.native_dtype,
+    }
+    geometry = read_geometry(entry.config, entry.name, facts)
+    return replace(geometry, stored_weight_bytes=entry.weight_bytes)
 
 
 def _looks_like_path(text: str) -> bool:
