@@ -21,8 +21,9 @@ from warmset.tiers.limit import LimitedStore
 from warmset.tiers.memory import MemoryStore
 from warmset.tiers.meter import MeteredStore
 from warmset.tiers.retry import RetryingStore
+from warmset.tiers.seal import HEADER_BYTES
 from warmset.tiers.url import StoreOptions, open_store
-from warmset.tiers.verify import HEADER_BYTES, VerifyingStore
+from warmset.tiers.verify import VerifyingStore
 
 DATA = bytes(range(256)) * 40
 

@@ -40,7 +40,15 @@ def console(stream: TextIO, color: str = "auto") -> Console:
 
 def write_text(document: Document, stream: TextIO | None = None, color: str = "auto") -> None:
     """Write `document` to `stream` (standard output if not given)."""
-    out = console(stream or sys.stdout, color)
+    target = stream or sys.stdout
+    out = console(target, color)
+    with out.capture() as captured:
+        _write(out, document)
+    # Tables pad their last column; nobody wants that in a file or a diff.
+    target.write("".join(line.rstrip(" ") + "\n" for line in captured.get().splitlines()))
+
+
+def _write(out: Console, document: Document) -> None:
     headline = document.headline
     out.print(Text(headline.text, style=f"bold {_STYLES[headline.tone]}".strip()))
     for section in document.sections:
@@ -81,5 +89,6 @@ def _write_block(out: Console, block: Block) -> None:
                 table.add_row(*(escape(("  " if i == 0 else "") + cell) for i, cell in enumerate(row)))
             out.print(table)
         case Code(text):
-            # Straight to the stream: a command that rich wraps can no longer be pasted.
-            out.file.write("".join(f"  {line}\n" for line in text.splitlines()))
+            # A command that is wrapped can no longer be pasted.
+            for line in text.splitlines():
+                out.print(Text("  " + line), soft_wrap=True)

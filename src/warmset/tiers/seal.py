@@ -1,0 +1,89 @@
+"""The header that binds an object to its key, its length and the engine that made it.
+
+Every sealed object begins with one page:
+
+    8 bytes   magic `warmset1`
+    8 bytes   payload length, little endian
+   16 bytes   XXH3-128 of the payload
+   32 bytes   BLAKE2b of the key
+   32 bytes   BLAKE2b of the fingerprint (what must be equal for the payload to mean the same)
+   16 bytes   XXH3-128 of the 96 bytes above
+  then zeros  so that the payload starts on a page and direct I/O applies
+
+XXH3 finds accidents (flipped bits, torn or swapped objects), not attackers: against those, encrypt.
+"""
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from mmap import mmap
+from typing import Any
+
+from warmset.errors import InputError
+from warmset.tiers.errors import Corrupt
+from warmset.tiers.store import Buffer, flat
+
+MAGIC = b"warmset1"
+HEADER_BYTES = 4096
+_FIELDS = struct.Struct("<8sQ16s32s32s")
+_SUM_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """What a header says of its object."""
+
+    payload_bytes: int
+    payload_checksum: bytes
+    key_digest: bytes
+    fingerprint_digest: bytes
+
+
+def digest(text: str) -> bytes:
+    """The 32 bytes that stand for a key or a fingerprint."""
+    return hashlib.blake2b(text.encode(), digest_size=32).digest()
+
+
+def make_header(key: str, fingerprint_digest: bytes, parts: Sequence[Buffer]) -> memoryview:
+    """The page that goes before `parts`, page-aligned in memory."""
+    xxhash = _xxhash()
+    payload = xxhash.xxh3_128()
+    length = 0
+    for part in parts:
+        payload.update(flat(part))
+        length += memoryview(part).nbytes
+    fields = _FIELDS.pack(MAGIC, length, payload.digest(), digest(key), fingerprint_digest)
+    page = memoryview(mmap(-1, HEADER_BYTES))
+    page[: len(fields) + _SUM_BYTES] = fields + xxhash.xxh3_128_digest(fields)
+    return page
+
+
+def read_seal(key: str, sealed: memoryview) -> Seal:
+    """Check everything that needs no knowledge of the engine; raises Corrupt with the reason."""
+    xxhash = _xxhash()
+    if sealed.nbytes < HEADER_BYTES:
+        raise Corrupt(f"object `{key}` has {sealed.nbytes} bytes, less than its header")
+    fields = bytes(sealed[: _FIELDS.size])
+    if bytes(sealed[_FIELDS.size : _FIELDS.size + _SUM_BYTES]) != xxhash.xxh3_128_digest(fields):
+        raise Corrupt(f"object `{key}` has a damaged header")
+    magic, length, checksum, key_digest, fingerprint_digest = _FIELDS.unpack(fields)
+    if magic != MAGIC:
+        raise Corrupt(f"object `{key}` has the unknown format {magic!r}")
+    if key_digest != digest(key):
+        raise Corrupt(f"object `{key}` was put under another key")
+    if sealed.nbytes != HEADER_BYTES + length:
+        raise Corrupt(f"object `{key}` has {sealed.nbytes - HEADER_BYTES} of its {length} bytes")
+    if xxhash.xxh3_128_digest(sealed[HEADER_BYTES:]) != checksum:
+        raise Corrupt(f"object `{key}` does not match its checksum")
+    return Seal(int(length), checksum, key_digest, fingerprint_digest)
+
+
+def _xxhash() -> Any:
+    try:
+        import xxhash
+    except ImportError:
+        raise InputError(
+            "sealed objects need the package `xxhash`", hint="pip install 'warmset[tiers]'"
+        ) from None
+    return xxhash

@@ -1,0 +1,147 @@
+"""`warmset tier` on a real directory and a real S3 server, each answer against its schema."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from warmset.report.data import schema_text
+from warmset.tiers.disk import DiskStore
+from warmset.tiers.verify import VerifyingStore
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> DiskStore:
+    return DiskStore(tmp_path)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"file://{tmp_path}"
+
+
+def _valid(name: str, text: str) -> Any:
+    payload = json.loads(text)
+    jsonschema.validate(payload, json.loads(schema_text(name)))
+    return payload
+
+
+def test_ls_and_stats(warmset: Callable, store: DiskStore, url: str) -> None:
+    for i in range(5):
+        store.put(f"space{i % 2}/k{i}", bytes(1000))
+    found = _valid("tier-ls", warmset("tier", "ls", url, "--limit", 3, "-o", "json").out)
+    assert len(found["entries"]) == 3
+    assert found["truncated"] is True
+    assert all(e["size_bytes"] == 1000 for e in found["entries"])
+    counted = _valid("tier-stats", warmset("tier", "stats", url, "-o", "json").out)
+    assert (counted["objects"], counted["stored_bytes"]) == (5, 5000)
+    assert [(n["name"], n["objects"]) for n in counted["namespaces"]] == [("space0", 3), ("space1", 2)]
+    assert sum(a["objects"] for a in counted["ages"]) == 5
+    assert warmset("tier", "ls", url, "-o", "csv").out.startswith("key,size,age\n")
+
+
+def test_gc_needs_a_bound_and_keeps_the_recent(
+    warmset: Callable, store: DiskStore, tmp_path: Path, url: str
+) -> None:
+    for i in range(4):
+        store.put(f"k{i}", bytes(1000))
+        os.utime(tmp_path / f"k{i}", (1_700_000_000 + i, 1_700_000_000 + i))
+    ran = warmset("tier", "gc", url)
+    assert (ran.code, ran.out) == (2, "")
+    assert "--capacity" in ran.err
+    dry = _valid("tier-gc", warmset("tier", "gc", url, "--capacity", "3000B", "--dry-run", "-o", "json").out)
+    assert (dry["evicted_objects"], dry["freed_bytes"]) == (2, 2000)
+    assert len(list(store.entries())) == 4
+    warmset("tier", "gc", url, "--capacity", "3000B")
+    assert {e.key for e in store.entries()} == {"k2", "k3"}
+    warmset("tier", "gc", url, "--max-age", "1d")
+    assert list(store.entries()) == []
+
+
+def test_verify_finds_a_flipped_bit_and_deletes_only_when_told(
+    warmset: Callable, store: DiskStore, tmp_path: Path, url: str
+) -> None:
+    sealed = VerifyingStore(store, fingerprint="engine")
+    for i in range(3):
+        sealed.put(f"n/k{i}", bytes(20000))
+    clean = warmset("tier", "verify", url, "-o", "json")
+    assert clean.code == 0
+    assert _valid("tier-verify", clean.out)["corrupt"] == []
+    path = tmp_path / "n/k1"
+    data = bytearray(path.read_bytes())
+    data[9000] ^= 4
+    path.write_bytes(data)
+    dirty = warmset("tier", "verify", url, "-o", "json")
+    assert dirty.code == 1
+    assert [c["key"] for c in _valid("tier-verify", dirty.out)["corrupt"]] == ["n/k1"]
+    assert path.exists()
+    assert warmset("tier", "verify", url, "--delete-corrupt").code == 1
+    assert not path.exists()
+    assert warmset("tier", "verify", url).code == 0
+
+
+def test_bench_cleans_up_and_compares_with_prefill(warmset: Callable, store: DiskStore, url: str) -> None:
+    ran = warmset("tier", "bench", url, "--block", "64KiB", "--objects", 8, "-o", "json", "--quiet")
+    assert ran.code == 0
+    assert ran.err == ""
+    measured = _valid("tier-bench", ran.out)
+    assert measured["block_bytes"] == 65536
+    assert measured["get"]["bytes_per_second"] > 0
+    assert measured["break_even"] is None
+    assert measured["notes"]
+    assert list(store.entries()) == []
+    assert warmset("tier", "bench", url).code == 2
+    assert warmset("tier", "bench", url, "--block", "2GiB").code == 2
+
+
+def test_break_even_is_where_the_two_times_are_equal() -> None:
+    from warmset.tiers.bench import StoreBench, Timing, break_even
+
+    get = Timing(10, 1e9, 0.010, 0.020)
+    lookup = Timing(10, 0, 0.002, 0.003)
+    measured = StoreBench(1 << 20, 10, 4, get, get, lookup, lookup)
+    # 100 kB per token: 10,000 tokens/s from the store against 5,000 recomputed: 0.1 ms gained per token.
+    even = break_even(measured, bytes_per_token=1e5, prefill_tokens_per_second=5000)
+    assert even.ratio == pytest.approx(2)
+    assert even.break_even_tokens == pytest.approx(0.012 / 0.0001, abs=1)
+    never = break_even(measured, bytes_per_token=1e5, prefill_tokens_per_second=20000)
+    assert never.break_even_tokens is None
+
+
+def test_doctor_on_a_healthy_store(warmset: Callable, store: DiskStore, url: str) -> None:
+    ran = warmset("tier", "doctor", url, "-o", "json")
+    assert ran.code == 0
+    found = _valid("tier-doctor", ran.out)
+    assert found["healthy"] is True
+    assert [e["name"] for e in found["examinations"]] == [
+        "list", "write", "look up", "read back", "clock", "space", "delete",
+    ]  # fmt: skip
+    assert list(store.entries()) == []
+
+
+def test_doctor_names_what_is_wrong(warmset: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("obstore")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden-secret")
+    ran = warmset(
+        "tier", "doctor", "s3://kv/p", "--endpoint", "http://127.0.0.1:9", "--region", "x", "--timeout", "1s",
+        "-o", "json",
+    )  # fmt: skip
+    assert ran.code == 1
+    found = _valid("tier-doctor", ran.out)
+    assert found["examinations"][0]["status"] == "failed"
+    assert "address" in found["examinations"][0]["advice"]
+    assert {e["status"] for e in found["examinations"][1:]} == {"skipped"}
+    assert "hidden-secret" not in ran.out + ran.err
+
+
+@pytest.mark.parametrize("url", ["nope", "file:///does/not/exist", "s3://", "redis://:pw@h/0"])
+def test_what_is_no_store(warmset: Callable, url: str) -> None:
+    ran = warmset("tier", "ls", url)
+    assert (ran.code, ran.out) == (2, "")
+    assert "hint: " in ran.err
+    assert "pw" not in ran.err
