@@ -75,7 +75,7 @@ def test_dense_counts_agree_with_the_configuration(row: CatalogueEntry) -> None:
     counted = None if "embedding" in row.name else _count_dense(dict(row.config))
     if counted is None:
         pytest.skip("no closed form for this architecture here")
-    # Embedding models are published without an output head; vision towers come on top of the language model that is counted.
+    # Embedding models are published without an output head; vision towers come on top of what is counted.
     slack = 0.15 if _is_multimodal(row.config) else 0.02
     assert counted <= row.parameters * 1.02
     assert counted == pytest.approx(row.parameters, rel=slack)
