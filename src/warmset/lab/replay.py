@@ -1,0 +1,159 @@
+"""Replays a workload against a server with an OpenAI-compatible API."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from warmset.errors import InputError
+from warmset.lab.workload import Output, Request, Workload, each, resolve, symbolic
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back for one request.
+
+    Attributes:
+        prompt: the token ids that were sent.
+        output: the token ids that were generated; empty when the server does not return them.
+        cached_tokens: prompt tokens that the server did not compute; None when it does not say.
+        start_seconds: when it was sent, since the first one.
+        latency_seconds: from sending to the whole answer.
+    """
+
+    prompt: list[int]
+    output: list[int]
+    cached_tokens: int | None
+    start_seconds: float
+    latency_seconds: float
+
+
+def replay(
+    workload: Workload,
+    url: str,
+    model: str,
+    *,
+    concurrency: int = 1,
+    headers: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+    timeout_seconds: float = 600.0,
+) -> list[Answer]:
+    """Send every request, in order, at most `concurrency` at a time, and return the answers in order.
+
+    A request waits for the answer to the one before it in its session. Raises InputError when the server
+    refuses a request or goes away.
+    """
+    return asyncio.run(
+        _replay(workload, url, model, concurrency, dict(headers or {}), progress, timeout_seconds)
+    )
+
+
+async def _replay(
+    workload: Workload,
+    url: str,
+    model: str,
+    concurrency: int,
+    headers: dict[str, str],
+    progress: Progress | None,
+    timeout_seconds: float,
+) -> list[Answer]:
+    answers: dict[int, Answer] = {}
+    outputs: dict[int, list[int]] = {}
+    tasks: dict[int, asyncio.Task[Answer]] = {}
+    began = time.perf_counter()
+    total = len(workload)
+
+    async def collect() -> None:
+        done, _ = await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_COMPLETED)
+        for number in [number for number, task in tasks.items() if task in done]:
+            answer = tasks.pop(number).result()
+            answers[number], outputs[number] = answer, answer.output
+            if progress is not None:
+                progress(len(answers), total)
+
+    async with httpx.AsyncClient(
+        base_url=url, headers=headers, timeout=timeout_seconds, trust_env=False
+    ) as client:
+        try:
+            for number, request in enumerate(each(workload)):
+                while len(tasks) >= concurrency or _must_wait(request, tasks, workload):
+                    await collect()
+                prompt = _prompt(workload, number, request, outputs)
+                tasks[number] = asyncio.create_task(
+                    _send(client, model, number, prompt, request.output_tokens, began)
+                )
+            while tasks:
+                await collect()
+        finally:
+            for task in tasks.values():
+                task.cancel()
+    return [answers[number] for number in range(total)]
+
+
+def _must_wait(request: Request, tasks: Mapping[int, object], workload: Workload) -> bool:
+    needed = {piece.request for piece in request.pieces if isinstance(piece, Output)}
+    return any(
+        number in needed or (request.session is not None and workload[number].session == request.session)
+        for number in tasks
+    )
+
+
+def _prompt(workload: Workload, number: int, request: Request, outputs: dict[int, list[int]]) -> list[int]:
+    try:
+        return resolve(symbolic(request, workload.seed), outputs)
+    except (KeyError, IndexError):
+        raise InputError(
+            f"request {number} continues an answer whose tokens the server did not return",
+            hint="use a server that knows `return_token_ids` (vLLM 0.10.2 or newer), or replay a trace",
+        ) from None
+
+
+async def _send(
+    client: httpx.AsyncClient, model: str, number: int, prompt: list[int], output_tokens: int, began: float
+) -> Answer:
+    body = {
+        "model": model,
+        "prompt": prompt,
+        "max_tokens": output_tokens,
+        "temperature": 0,
+        "ignore_eos": True,
+        "return_token_ids": True,
+    }
+    sent = time.perf_counter()
+    try:
+        response = await client.post("/v1/completions", json=body)
+    except httpx.HTTPError as error:
+        raise InputError(
+            f"the server at `{client.base_url}` went away at request {number}: "
+            f"{type(error).__name__} {error}".rstrip(),
+            hint="see the server's log",
+        ) from None
+    took = time.perf_counter() - sent
+    if response.status_code != 200:
+        raise InputError(
+            f"the server refused request {number} with status {response.status_code}: {_reason(response)}",
+            hint="see the server's log; a longer `--max-model-len` or other lab sizes may help",
+        )
+    answer: dict[str, Any] = response.json()
+    details = (answer.get("usage") or {}).get("prompt_tokens_details") or {}
+    return Answer(
+        prompt,
+        list(answer["choices"][0].get("token_ids") or ()),
+        details.get("cached_tokens"),
+        sent - began,
+        took,
+    )
+
+
+def _reason(response: httpx.Response) -> str:
+    try:
+        body = response.json()
+        return str(body.get("error", {}).get("message") or body.get("message") or body)[:300]
+    except (json.JSONDecodeError, AttributeError):
+        return response.text[:300]
