@@ -1,0 +1,193 @@
+"""What a backend stores for a warm set: rows and chunks, copies per rank, what is left out, what is padded."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from warmset.errors import Unsupported
+from warmset.geometry import Footprint
+from warmset.plan.record import Inclusion
+from warmset.servers import Engine, Version
+
+NATIVE = ("native", "native+disk", "native+object")
+# An aligned state is stored where a prefill step ends; vLLM's default step on data-center devices.
+_PREFILL_STEP_TOKENS = 8192
+_ONE_TENSOR_SINCE = Version(0, 14)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charge:
+    """How one backend accounts for KV cache on one replica, all ranks together.
+
+    `session_bytes` is what it stores for one session of the demanded context; `chunk_bytes` is its unit of
+    allocation, which covers `chunk_tokens` of context. `regions` × ranks are the separate host allocations.
+    `copies_ratio` is copies stored per copy on the devices (1 / tp where all ranks share one copy).
+    """
+
+    inclusion: Inclusion
+    why: str
+    session_bytes: Fraction
+    chunk_bytes: int
+    chunk_tokens: int
+    regions: int
+    copies_ratio: Fraction
+    conversions: tuple[str, ...]
+
+    @property
+    def is_inclusive(self) -> bool:
+        """Whether the tier also holds what the device holds."""
+        return self.inclusion == "inclusive"
+
+
+def charge(
+    footprint: Footprint, context_tokens: int, server: Engine, backend: str, lmcache: Engine | None
+) -> Charge:
+    """The charge of `backend` for sessions of `context_tokens`.
+
+    Raises Unsupported for a backend that the server version does not have.
+    """
+    if backend in NATIVE:
+        return _native(footprint, context_tokens, server)
+    if backend == "hicache":
+        return _hicache(footprint, context_tokens, server)
+    assert lmcache is not None
+    return _lmcache(footprint, context_tokens, server, lmcache, backend)
+
+
+def _native(footprint: Footprint, context_tokens: int, server: Engine) -> Charge:
+    if server.connector("OffloadingConnector") is None:
+        raise Unsupported(
+            f"`{server}` has no native KV offloading",
+            hint="it came with vLLM 0.11.0: use `--engine vllm@0.14` or newer",
+        )
+    copies, conversions = Fraction(1), []
+    if _all_replicated(footprint) and footprint.deployment.tp > 1:
+        single = (
+            server.default("mla_single_copy") and footprint.deployment.pp == footprint.deployment.dcp == 1
+        )
+        if single:
+            copies = Fraction(1, footprint.deployment.tp)
+            conversions.append(
+                f"every rank caches the same latents, and {server} keeps one copy of the {footprint.deployment.tp} "
+                "(one node, TP only)"
+            )
+        else:
+            conversions.append(
+                f"every rank caches the same latents, and {server} stores all {footprint.world} copies"
+                + (
+                    ""
+                    if server.default("mla_single_copy")
+                    else "; one copy is kept since vLLM 0.27 (TP only)"
+                )
+            )
+    align = int(server.default("chunk_alignment_bytes") or 1)
+    row = footprint.pool_bytes_per_block * copies
+    row_bytes = -(-int(row) // align) * align
+    if row_bytes > row:
+        conversions.append(
+            f"each chunk of {int(row):,} B is rounded up to {row_bytes:,} B (whole memory pages)"
+        )
+    rows = sum(_rows(footprint, index, context_tokens) for index in range(len(footprint.tables)))
+    content = footprint.bytes_per_session(context_tokens) * copies
+    stored = Fraction(rows * row_bytes)
+    if stored > content * Fraction(101, 100):
+        conversions.append(
+            f"a session's content is {int(content):,} B but its {rows:,} rows take {int(stored):,} B: "
+            f"{_groups(footprint)} store every block they compute, and each takes a row as wide as the widest group"
+        )
+    rule = server.rule("native_tier_inclusion")
+    return Charge(
+        inclusion="inclusive",
+        why=(rule.meaning if rule is not None else "")
+        or "blocks are stored when computed, so the tier also holds what the device holds",
+        session_bytes=max(content, stored, footprint.pool_bytes_per_session(context_tokens) * copies),
+        chunk_bytes=row_bytes,
+        chunk_tokens=footprint.block_tokens,
+        regions=_regions(footprint, server),
+        copies_ratio=copies,
+        conversions=tuple(conversions),
+    )
+
+
+def _lmcache(
+    footprint: Footprint, context_tokens: int, server: Engine, lmcache: Engine, backend: str
+) -> Charge:
+    chunk_tokens = int(lmcache.default("chunk_size_tokens") or 256)
+    # LMCache hashes whole blocks: where these are larger, its chunk must be a multiple of them.
+    chunk_tokens = -(-chunk_tokens // footprint.block_tokens) * footprint.block_tokens
+    copies, conversions = Fraction(1), [f"LMCache stores whole chunks of {chunk_tokens} tokens"]
+    if (
+        _all_replicated(footprint)
+        and footprint.deployment.tp > 1
+        and lmcache.default("first_rank_only_for_mla")
+    ):
+        copies = Fraction(1, footprint.deployment.tp)
+        conversions.append(
+            "every rank caches the same latents, and LMCache stores the first rank's copy alone"
+        )
+    per_token = footprint.pool_bytes_per_token or Fraction(0)
+    content = footprint.bytes_per_session(context_tokens) * copies
+    rule = lmcache.rule("tier_inclusion")
+    where = "in the server process" if backend == "lmcache-inprocess" else "in the LMCache server"
+    return Charge(
+        inclusion="inclusive",
+        why=f"LMCache keeps its chunks {where}: "
+        + ((rule.meaning if rule is not None else "") or "chunks are stored when computed")
+        + ", so the tier also holds what the device holds",
+        session_bytes=max(content, footprint.pool_bytes_per_session(context_tokens) * copies),
+        chunk_bytes=max(1, int(per_token * chunk_tokens * copies)),
+        chunk_tokens=chunk_tokens,
+        regions=1,
+        copies_ratio=copies,
+        conversions=tuple(conversions),
+    )
+
+
+def _hicache(footprint: Footprint, context_tokens: int, server: Engine) -> Charge:
+    conversions = []
+    if _all_replicated(footprint) and footprint.deployment.tp > 1:
+        conversions.append(
+            f"every rank caches the same latents, and HiCache stores all {footprint.world} copies"
+        )
+    policy = server.default("hicache_write_policy")
+    return Charge(
+        inclusion="inclusive",
+        why=f"HiCache's default `{policy}` copies pages of the device pool to the host pool while they stay on the "
+        "device, and refuses a host pool that is not larger than the device pool",
+        session_bytes=max(
+            footprint.bytes_per_session(context_tokens),
+            Fraction(footprint.pool_bytes_per_session(context_tokens)),
+        ),
+        chunk_bytes=max(1, int(footprint.pool_bytes_per_token or 0)),
+        chunk_tokens=1,
+        regions=1,
+        copies_ratio=Fraction(1),
+        conversions=tuple(conversions),
+    )
+
+
+def _regions(footprint: Footprint, server: Engine) -> int:
+    """Separate host tensors of one rank: one where all layers have one table, else one per layer of a group."""
+    if server.version < _ONE_TENSOR_SINCE:
+        return max(rank.layers for rank in footprint.ranks)
+    return 1 if len(footprint.tables) == 1 else max(len(table.members) for table in footprint.tables)
+
+
+def _rows(footprint: Footprint, index: int, context_tokens: int) -> int:
+    """Rows that one table stores: every full block computed, windows that slid past included."""
+    page = footprint.tables[index].first
+    if page.kind == "cross":
+        return 0
+    if page.kind == "state":
+        return context_tokens // _PREFILL_STEP_TOKENS + 1
+    shared = footprint.deployment.dcp if page.dcp_sharded and page.is_full else 1
+    return context_tokens // (page.block_tokens * shared)
+
+
+def _all_replicated(footprint: Footprint) -> bool:
+    pages = [page for table in footprint.tables for page in table.pages]
+    return bool(pages) and all(page.kind in ("latent", "window_latent") for page in pages)
+
+
+def _groups(footprint: Footprint) -> str:
+    count = len(footprint.tables)
+    return f"its {count} groups of layers" if count > 1 else "its layers"

@@ -1,0 +1,207 @@
+"""From sizes and speeds to one of five verdicts, with the reasons in the order in which they count."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from warmset.hardware import Storage
+from warmset.plan.charge import Charge
+from warmset.plan.host import Placement
+from warmset.plan.record import BreakEven, Decision, Demand, Device, Host, LowerTier
+from warmset.units import format_gib
+
+# Below this the tier loads slower than the model computes: every hit would cost time.
+_BREAK_EVEN = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """Both rules' results, in the tier's currency; `device_equivalent_bytes` is the device pool in that currency."""
+
+    warm_set_bytes: int
+    inclusive_bytes: int
+    exclusive_bytes: int
+    device_equivalent_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A decision with the sizes that it leads to."""
+
+    decision: Decision
+    recommended_bytes: int = 0
+    lower: LowerTier | None = None
+
+
+def sizes(demand: Demand, device: Device, charge: Charge, headroom_ratio: float) -> Sizes:
+    """Apply both rules: warm set × (1 + headroom), and (warm set − device budget) × (1 + headroom)."""
+    margin = 1 + Fraction(str(headroom_ratio))
+    stored = charge.session_bytes * Fraction(demand.warm_set_bytes, demand.bytes_per_session or 1)
+    per_device_byte = stored / demand.device_bytes if demand.device_bytes else Fraction(1)
+    held = per_device_byte * device.kv_budget_bytes
+    return Sizes(
+        warm_set_bytes=_up(stored),
+        inclusive_bytes=_up(stored * margin),
+        exclusive_bytes=_up(max(Fraction(0), stored - held) * margin),
+        device_equivalent_bytes=_up(held),
+    )
+
+
+def decide(
+    demand: Demand,
+    device: Device,
+    charge: Charge,
+    size: Sizes,
+    placed: Placement,
+    host: Host,
+    speeds: tuple[BreakEven, ...],
+    stores: tuple[Storage, ...],
+    fixes: tuple[str, ...],
+    *,
+    unified: bool,
+) -> Outcome:
+    """Decide.
+
+    `fixes` are what would help where a single context does not fit the device; `unified` says that host and device
+    share one memory.
+    """
+    if device.sessions < 1:
+        return Outcome(decision=_does_not_fit(demand, device, fixes))
+    if demand.device_bytes <= device.kv_budget_bytes:
+        return Outcome(decision=_leave_off(demand, device))
+    over = demand.device_bytes - device.kv_budget_bytes
+    need = (
+        f"the warm set takes {format_gib(demand.device_bytes)} and the device holds "
+        f"{format_gib(device.kv_budget_bytes)}: {format_gib(over)} would be computed again"
+    )
+    speed = speeds[0]
+    if unified:
+        shared = (
+            "host and device share one memory here: a host tier would take the memory that it should free"
+        )
+        return Outcome(
+            decision=Decision(verdict="leave_off", reasons=(shared, need), fixes=_raise_utilization())
+        )
+    if speed.ratio is not None and speed.ratio < _BREAK_EVEN:
+        slow = (
+            f"loading from the host reaches {speed.load_tokens_per_second:,.0f} tokens/s and prefill "
+            f"{speed.prefill_tokens_per_second:,.0f}: computing again is faster"
+        )
+        return Outcome(decision=Decision(verdict="recompute", reasons=(slow, need)))
+    wanted = size.inclusive_bytes if charge.is_inclusive else size.exclusive_bytes
+    if host.available_bytes is None or placed.host_bytes(wanted) <= host.available_bytes:
+        return Outcome(decision=_offload(charge, size, host, speed, need, wanted), recommended_bytes=wanted)
+    return _add_lower_tier(charge, size, placed, host, speeds, stores, need, wanted)
+
+
+def _leave_off(demand: Demand, device: Device) -> Decision:
+    share = demand.device_bytes / device.kv_budget_bytes
+    reasons = [
+        f"the warm set of {format_gib(demand.device_bytes)} fits the device's {format_gib(device.kv_budget_bytes)} "
+        f"({share:.0%}): a tier would only copy it"
+    ]
+    if device.estimated and demand.device_bytes > device.low_bytes:
+        reasons.append(
+            f"it would not fit the low estimate of {format_gib(device.low_bytes)}: measure with `--metrics` or `--log`"
+        )
+    return Decision(verdict="leave_off", reasons=tuple(reasons))
+
+
+def _does_not_fit(demand: Demand, device: Device, fixes: tuple[str, ...]) -> Decision:
+    if device.kv_budget_bytes <= 0:
+        reason = "the weights leave no device memory for KV cache"
+    else:
+        reason = (
+            f"one session of {demand.context_tokens:,} tokens takes {format_gib(demand.device_bytes_per_session)} and "
+            f"the device holds {format_gib(device.kv_budget_bytes)}"
+        )
+    tier = "no tier can fix that: a running request must be on the device with all of its KV cache"
+    return Decision(verdict="does_not_fit", reasons=(reason, tier), fixes=fixes)
+
+
+def _offload(charge: Charge, size: Sizes, host: Host, speed: BreakEven, need: str, wanted: int) -> Decision:
+    reasons = [need]
+    if speed.ratio is not None:
+        reasons.append(f"loading is {speed.ratio:,.1f} times as fast as computing again")
+    if charge.is_inclusive:
+        reasons.append(
+            "the tier also holds what the device holds, so it must hold the whole warm set, not just the rest"
+        )
+    if host.available_bytes is not None:
+        reasons.append(f"{format_gib(wanted)} fit the host's {format_gib(host.available_bytes)}")
+    return Decision(verdict="offload", reasons=tuple(reasons))
+
+
+def _add_lower_tier(
+    charge: Charge,
+    size: Sizes,
+    placed: Placement,
+    host: Host,
+    speeds: tuple[BreakEven, ...],
+    stores: tuple[Storage, ...],
+    need: str,
+    wanted: int,
+) -> Outcome:
+    available = host.available_bytes or 0
+    fits = min(wanted, placed.tier_within(available))
+    adds = fits > size.device_equivalent_bytes if charge.is_inclusive else fits > 0
+    short = (
+        f"the tier takes {format_gib(placed.host_bytes(wanted))} and {host.limited_by} leaves "
+        f"{format_gib(available)}"
+    )
+    useful = [
+        (store, line)
+        for store, line in zip(stores, speeds[1:], strict=True)
+        if line.ratio is None or line.ratio >= _BREAK_EVEN
+    ]
+    if useful:
+        store, line = useful[0]
+        reasons = [need, short, f"{store.label} below it holds the rest" + _pace(line)]
+        if not adds:
+            reasons.append(
+                f"host memory alone would hold no more than the device already does "
+                f"({format_gib(size.device_equivalent_bytes)}): it only stages what the lower tier loads"
+            )
+        lower = LowerTier(
+            storage=store.name, kind=store.kind, recommended_bytes=size.inclusive_bytes, staging_bytes=fits
+        )
+        decision = Decision(
+            verdict="add_lower_tier", reasons=tuple(reasons), fixes=_more_memory(host, wanted)
+        )
+        return Outcome(decision=decision, recommended_bytes=fits if adds else 0, lower=lower)
+    slowest = "every lower tier considered loads slower than the model computes"
+    if adds:
+        reasons = [need, short, slowest, f"{format_gib(fits)} of host memory still keep part of the warm set"]
+        decision = Decision(verdict="offload", reasons=tuple(reasons), fixes=_more_memory(host, wanted))
+        return Outcome(decision=decision, recommended_bytes=fits)
+    reasons = [
+        need,
+        short,
+        f"host memory would hold no more than the device already does ({format_gib(size.device_equivalent_bytes)})",
+        slowest,
+    ]
+    return Outcome(
+        decision=Decision(verdict="recompute", reasons=tuple(reasons), fixes=_more_memory(host, wanted))
+    )
+
+
+def _pace(line: BreakEven) -> str:
+    return "" if line.ratio is None else f", and loads {line.ratio:,.1f} times as fast as computing again"
+
+
+def _more_memory(host: Host, wanted: int) -> tuple[str, ...]:
+    limit = (
+        "raise the container's memory limit"
+        if host.limited_by != "host memory"
+        else "use a host with more memory"
+    )
+    return (f"{limit}: the whole warm set in host memory needs a tier of {format_gib(wanted)}",)
+
+
+def _raise_utilization() -> tuple[str, ...]:
+    return (
+        "give the device pool more of the memory (`--gpu-memory-utilization`, `--kv-cache-memory-bytes`)",
+    )
+
+
+def _up(value: Fraction) -> int:
+    return -(-value.numerator // value.denominator)

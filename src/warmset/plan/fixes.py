@@ -1,0 +1,68 @@
+"""What would make a single context fit a device that is too small for it: measured against the model, not guessed."""
+
+from dataclasses import replace
+
+from warmset.errors import InputError
+from warmset.geometry import Footprint
+from warmset.plan.record import Device
+from warmset.plan.request import PlanRequest
+from warmset.units import format_gib
+
+_SMALLER_DTYPES = ("fp8",)
+
+
+def fixes(
+    request: PlanRequest, footprint: Footprint, device: Device, server_says: int | None
+) -> tuple[str, ...]:
+    """Things to change, the cheapest first; `server_says` is the longest context by the server's own log."""
+    found = []
+    longest = server_says or device.max_context_tokens
+    if 0 < longest < request.context_tokens:
+        found.append(f"lower `--max-model-len` to {longest:,}: the longest context that fits")
+    for dtype in _SMALLER_DTYPES:
+        fits = (
+            _fits_with(request, device, kv_dtype=dtype)
+            if request.kv_dtype in ("auto", "bf16", "fp16")
+            else None
+        )
+        if fits:
+            found.append(f"`--kv-cache-dtype {dtype}`: {fits}")
+    if device.source == "estimate":
+        found.append(
+            f"more devices: weights and KV cache are spread over `--tp {request.tp * 2}`"
+            if device.kv_budget_bytes
+            else f"more devices (`--tp {request.tp * 2}` or more), or quantised weights"
+        )
+    else:
+        found.append(
+            f"more KV memory on the device ({format_gib(footprint.pool_bytes_per_session(request.context_tokens))} at "
+            "least): more or larger devices, a higher `--gpu-memory-utilization`"
+        )
+    return tuple(found)
+
+
+def _fits_with(request: PlanRequest, device: Device, *, kv_dtype: str) -> str | None:
+    changed = replace(request, kv_dtype=kv_dtype)
+    try:
+        footprint = footprint_of(changed)
+        blocks = footprint.pool_blocks(device.kv_budget_bytes // footprint.world) - 1
+        if footprint.blocks_per_session(request.context_tokens) <= blocks:
+            return f"one session then takes {format_gib(footprint.pool_bytes_per_session(request.context_tokens))}"
+    except InputError:
+        pass  # The model cannot have that dtype: nothing to offer.
+    return None
+
+
+def footprint_of(request: PlanRequest, *, hybrid_manager: bool | None = None) -> Footprint:
+    """The footprint of the request's model in its deployment."""
+    return request.geometry.footprint(
+        kv_dtype=request.kv_dtype,
+        tp=request.tp,
+        pp=request.pp,
+        dcp=request.dcp,
+        block_size=request.block_size,
+        platform=request.platform,
+        speculative_tokens=request.speculative_tokens,
+        prefix_caching=request.prefix_caching,
+        hybrid_manager=request.hybrid_manager if hybrid_manager is None else hybrid_manager,
+    )

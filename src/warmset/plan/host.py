@@ -1,0 +1,126 @@
+"""What a host tier takes from the host: pinned or shared memory, allocator rounding, /dev/shm, and what is there."""
+
+from dataclasses import dataclass
+
+from warmset.plan.charge import NATIVE, Charge
+from warmset.plan.record import Host
+from warmset.servers import Engine
+from warmset.units import GIB, format_gib
+
+# Left to the operating system, the page cache and everything else that runs there.
+HOST_RAM_SHARE = 0.9
+# A server's own processes, weights staging included, on logs of two to eight ranks: 4-9 GiB of anonymous memory each.
+PROCESS_BYTES_PER_RANK = 6 * GIB
+_HICACHE_UNIT = 10**9
+DEV_SHM = "/dev/shm"  # noqa: S108  # a name in messages: nothing is written there
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where a backend's tier lives on the host, and how its allocator rounds.
+
+    `regions` separate allocations, each rounded up to a power of two if `power_of_two`, in steps of `unit_bytes`
+    per rank. `shared_memory` means /dev/shm.
+    """
+
+    shared_memory: bool
+    power_of_two: bool
+    regions: int
+    unit_bytes: int
+    how: str
+
+    def host_bytes(self, tier_bytes: int) -> int:
+        """Host memory that a tier of `tier_bytes` really takes."""
+        if tier_bytes <= 0:
+            return 0
+        each = -(-tier_bytes // self.regions)
+        each = -(-each // self.unit_bytes) * self.unit_bytes
+        if self.power_of_two:
+            each = 1 << (each - 1).bit_length()
+        return each * self.regions
+
+    def tier_within(self, host_bytes: int) -> int:
+        """The largest tier that takes at most `host_bytes`."""
+        each = host_bytes // self.regions
+        if self.power_of_two:
+            each = 1 << (each.bit_length() - 1) if each > 0 else 0
+        return each // self.unit_bytes * self.unit_bytes * self.regions
+
+
+def placement(server: Engine, backend: str, charge: Charge, ranks: int, chunk_bytes: int) -> Placement:
+    """How `backend` places its tier in this version."""
+    if backend == "hicache":
+        return Placement(
+            shared_memory=False,
+            power_of_two=False,
+            regions=ranks,
+            unit_bytes=_HICACHE_UNIT,
+            how="pinned memory of each rank, in whole units of 10^9 bytes per rank",
+        )
+    if backend not in NATIVE:
+        return Placement(
+            shared_memory=backend == "lmcache",
+            power_of_two=False,
+            regions=1,
+            unit_bytes=1,
+            how="pinned memory of the LMCache server, shared with the ranks"
+            if backend == "lmcache"
+            else "pinned memory of each rank's process",
+        )
+    users = server.default("dev_shm_users") or []
+    spec = "CPUOffloadingSpec" if backend == "native" else "TieringOffloadingSpec"
+    if spec in users:
+        return Placement(
+            shared_memory=True,
+            power_of_two=False,
+            regions=1,
+            unit_bytes=1,
+            how=f"one file in {DEV_SHM} for all ranks",
+        )
+    regions = ranks * charge.regions
+    return Placement(
+        shared_memory=False,
+        power_of_two=True,
+        regions=regions,
+        unit_bytes=1,
+        how=f"{regions} pinned tensor{'s' if regions > 1 else ''}, each rounded up to a power of two by PyTorch "
+        "(until vLLM 0.27)",
+    )
+
+
+def host(
+    ram_bytes: int | None,
+    container_limit_bytes: int | None,
+    dev_shm_bytes: int | None,
+    ranks: int,
+    replicas: int,
+) -> Host:
+    """What is there for the tier of one of `replicas` replicas of `ranks` ranks on this host."""
+    limits = []
+    if ram_bytes is not None:
+        limits.append((int(ram_bytes * HOST_RAM_SHARE) // replicas, "host memory"))
+    if container_limit_bytes is not None:
+        own = PROCESS_BYTES_PER_RANK * ranks * replicas
+        limits.append((max(0, container_limit_bytes - own) // replicas, "the container's memory limit"))
+    smallest = min(limits, default=None)
+    return Host(
+        ram_bytes=ram_bytes,
+        container_limit_bytes=container_limit_bytes,
+        dev_shm_bytes=dev_shm_bytes,
+        available_bytes=smallest[0] if smallest else None,
+        limited_by=smallest[1] if smallest else None,
+    )
+
+
+def dev_shm_advice(server: Engine, needed: int, given: int | None) -> str | None:
+    """What /dev/shm must be, where the tier lives there and nothing shows that it is large enough."""
+    if needed == 0 or (given is not None and given >= needed):
+        return None
+    checked = (
+        "the server stops at its start"
+        if server.default("dev_shm_checked")
+        else "the server dies by a bus error"
+    )
+    if given is None:
+        return f"{DEV_SHM} must hold {format_gib(needed)} (containers get 64 MiB by default): otherwise {checked}"
+    return f"{DEV_SHM} of {format_gib(given)} is too small for {format_gib(needed)}: raise it, otherwise {checked}"

@@ -1,0 +1,331 @@
+"""One question in, one `Plan` out."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+from warmset.errors import InputError, Unsupported
+from warmset.geometry import Footprint
+from warmset.hardware import Storage, accelerator, storage
+from warmset.plan.charge import NATIVE, Charge, charge
+from warmset.plan.decide import Outcome, Sizes, decide, sizes
+from warmset.plan.device import Budget, budget
+from warmset.plan.fixes import fixes, footprint_of
+from warmset.plan.host import DEV_SHM, HOST_RAM_SHARE, Placement, dev_shm_advice, host, placement
+from warmset.plan.record import BreakEven, Cost, Demand, Fleet, Plan, Tier
+from warmset.plan.request import PlanRequest, choose_engine
+from warmset.plan.speed import break_even
+from warmset.plan.words import ServerWords, read_log, read_metrics
+from warmset.servers import Engine, engine
+from warmset.units import GIB, format_gib, format_tokens
+
+DEFAULT_STORAGE = {"native+disk": "nvme-gen4", "native+object": "object-25gbe"}
+_DEVICES_PER_NODE = 8
+
+
+def make_plan(request: PlanRequest) -> Plan:
+    """Answer `request`.
+
+    Raises InputError for contradictions and for what the model cannot have, UnknownName for unknown names and
+    Unsupported for a backend that the server version does not have.
+    """
+    server, backend = choose_engine(request.engine, request.backend)
+    words = _words(request)
+    request, server, word_notes = _apply_words(request, server, words)
+    lmcache = (request.lmcache or engine("lmcache")) if backend.startswith("lmcache") else None
+    gpu = accelerator(request.gpu) if request.gpu is not None else None
+    stores, store_notes = _stores(request, backend)
+
+    alone = footprint_of(request)
+    _check_max_model_len(request, alone)
+    footprint, hybrid_notes = _with_connector(request, alone, server, backend)
+    found = budget(request, alone, server, words, gpu)
+    demand = _demand(request, alone)
+    attached = _demand(request, footprint)
+    charged = charge(footprint, request.context_tokens, server, backend, lmcache)
+    placed = placement(server, backend, charged, request.ranks, charged.chunk_bytes)
+    where = host(
+        request.host_ram_bytes,
+        request.container_limit_bytes,
+        request.dev_shm_bytes,
+        request.ranks,
+        request.dp,
+    )
+    size = sizes(attached, found.device, charged, request.headroom_ratio)
+    speeds = break_even(request, footprint, charged, gpu, stores)
+    outcome = decide(
+        demand,
+        found.device,
+        charged,
+        size,
+        placed,
+        where,
+        speeds,
+        stores,
+        fixes(request, alone, found.device, words.longest_context_tokens if words else None),
+        unified=gpu is not None and gpu.host_link.unified,
+    )
+    tier = _tier(request, backend, charged, placed, size, outcome, attached)
+    return Plan(
+        model=request.geometry.name,
+        engine=str(server),
+        backend=_backend(backend, outcome, server),
+        kv_dtype=alone.kv_dtype,
+        bytes_per_token=float(alone.bytes_per_token),
+        block_tokens=alone.block_tokens,
+        tp=request.tp,
+        pp=request.pp,
+        dp=request.dp,
+        dcp=request.dcp,
+        max_model_len=request.max_model_len,
+        decision=outcome.decision,
+        demand=demand,
+        device=found.device,
+        tier=tier,
+        lower_tier=outcome.lower,
+        break_even=speeds,
+        host=where,
+        fleet=_fleet(request, demand, tier),
+        cost=_cost(request, demand, tier),
+        assumptions=(
+            *found.assumptions,
+            *_assumptions(request, server, gpu is not None, speeds),
+            *store_notes,
+        ),
+        notes=(
+            *server.notes,
+            *word_notes,
+            *found.notes,
+            *alone.notes,
+            *(hybrid_notes if outcome.decision.verdict in ("offload", "add_lower_tier") else ()),
+            *_notes(request, server, found, outcome, tier, placed),
+        ),
+    )
+
+
+def _words(request: PlanRequest) -> ServerWords | None:
+    if request.metrics is not None:
+        return read_metrics(request.metrics)
+    return read_log(request.log) if request.log is not None else None
+
+
+def _apply_words(
+    request: PlanRequest, server: Engine, words: ServerWords | None
+) -> tuple[PlanRequest, Engine, tuple[str, ...]]:
+    """Let the server's words settle what the user left open; say so where they contradict the user."""
+    if words is None:
+        return request, server, ()
+    notes = []
+    if words.kv_dtype is not None and request.kv_dtype == "auto":
+        request = replace(request, kv_dtype=words.kv_dtype)
+        notes.append(f"KV dtype `{words.kv_dtype}` is what the server reports")
+    if words.version is not None and request.engine is None and server.server == "vllm":
+        server = engine(f"vllm@{words.version}")
+        notes.append(f"the log is that of vLLM {words.version}: its flags and defaults are used")
+    if words.block_tokens is not None and request.block_size is None and _one_table(request):
+        request = replace(request, block_size=words.block_tokens)
+    return request, server, tuple(notes)
+
+
+def _one_table(request: PlanRequest) -> bool:
+    tables = footprint_of(request).tables
+    return len(tables) == 1 and tables[0].first.kind != "state"
+
+
+def _stores(request: PlanRequest, backend: str) -> tuple[tuple[Storage, ...], tuple[str, ...]]:
+    if request.storage:
+        return tuple(storage(name) for name in request.storage), ()
+    name = DEFAULT_STORAGE.get(backend, "nvme-gen4")
+    store = storage(name)
+    return (store,), (
+        f"below host memory: {store.label} ({store.source}); name yours by `--disk` or `--object`",
+    )
+
+
+def _check_max_model_len(request: PlanRequest, footprint: Footprint) -> None:
+    footprint.check_context(request.context_tokens)
+    if request.max_model_len is not None:
+        footprint.check_context(request.max_model_len)
+
+
+def _with_connector(
+    request: PlanRequest, alone: Footprint, server: Engine, backend: str
+) -> tuple[Footprint, tuple[str, ...]]:
+    """The footprint once the backend's connector is attached: some versions then drop the hybrid KV-cache manager."""
+    if len(alone.tables) == 1 or not request.hybrid_manager or server.server != "vllm":
+        return alone, ()
+    rule = server.default("hybrid_manager_with_connector")
+    if rule == "by_connector" and backend in NATIVE:
+        return alone, ()
+    cause = f"`{server}` turns its hybrid KV-cache manager off for backend `{backend}`"
+    try:
+        footprint = footprint_of(request, hybrid_manager=False)
+    except InputError as error:
+        raise Unsupported(
+            f"{cause}, and this model needs it: {error.message}",
+            hint="use backend `native` with `--engine vllm@0.22` or newer",
+        ) from None
+    if any(table.first.kind == "state" for table in footprint.tables):
+        raise Unsupported(
+            f"{cause}, and this model's recurrent state needs it: the server would not start",
+            hint="use backend `native` with `--engine vllm@0.22` or newer",
+        )
+    before = alone.pool_bytes_per_session(request.context_tokens)
+    after = footprint.pool_bytes_per_session(request.context_tokens)
+    if after <= before:
+        return footprint, ()
+    return footprint, (
+        f"{cause}: a session then takes {format_gib(after)} on the device instead of {format_gib(before)}; "
+        "vLLM 0.22 and newer keep it for backend `native`",
+    )
+
+
+def _demand(request: PlanRequest, footprint: Footprint) -> Demand:
+    """Sessions × context, with the shared prefix once."""
+    context, shared = request.context_tokens, request.shared_prefix_tokens
+    again = request.sessions - 1
+    each = footprint.bytes_per_session(context)
+    content = each * request.sessions - again * shared * footprint.bytes_per_token
+    per_token = footprint.pool_bytes_per_token or Fraction(0)
+    block = footprint.block_tokens
+    device_each = footprint.pool_bytes_per_session(context)
+    device = device_each * request.sessions - again * (shared // block * block) * per_token
+    return Demand(
+        sessions=request.sessions,
+        context_tokens=context,
+        shared_prefix_tokens=shared,
+        bytes_per_session=_up(each),
+        warm_set_bytes=_up(content),
+        warm_set_tokens=request.sessions * context - again * shared,
+        device_bytes_per_session=device_each,
+        device_bytes=_up(Fraction(device)),
+    )
+
+
+def _tier(
+    request: PlanRequest,
+    backend: str,
+    charged: Charge,
+    placed: Placement,
+    size: Sizes,
+    outcome: Outcome,
+    demand: Demand,
+) -> Tier:
+    given = outcome.recommended_bytes
+    staging = outcome.lower.staging_bytes if outcome.lower is not None else 0
+    configured = given or staging
+    allocated = configured // charged.chunk_bytes * charged.chunk_bytes
+    taken = placed.host_bytes(configured)
+    return Tier(
+        backend=backend,
+        inclusion=charged.inclusion,
+        why=charged.why,
+        headroom_ratio=request.headroom_ratio,
+        warm_set_bytes=size.warm_set_bytes,
+        inclusive_bytes=size.inclusive_bytes,
+        exclusive_bytes=size.exclusive_bytes,
+        recommended_bytes=given,
+        per_rank_bytes=-(-given // request.ranks),
+        allocated_bytes=allocated,
+        chunk_bytes=charged.chunk_bytes,
+        chunk_tokens=charged.chunk_tokens,
+        host_memory_bytes=taken,
+        dev_shm_bytes=taken if placed.shared_memory else 0,
+        sessions=int(given // charged.session_bytes) if charged.session_bytes else 0,
+        bytes_per_warm_session=-(-given // demand.sessions),
+        conversions=charged.conversions,
+    )
+
+
+def _backend(backend: str, outcome: Outcome, server: Engine) -> str:
+    """The backend that the plan is for: a lower tier below the native one is another backend."""
+    if backend == "native" and outcome.lower is not None and server.spec("TieringOffloadingSpec") is not None:
+        return "native+disk" if outcome.lower.kind == "disk" else "native+object"
+    return backend
+
+
+def _fleet(request: PlanRequest, demand: Demand, tier: Tier) -> Fleet:
+    replicas = request.replicas * request.dp
+    return Fleet(
+        replicas=replicas,
+        sessions=replicas * demand.sessions,
+        warm_set_bytes=replicas * demand.warm_set_bytes,
+        tier_bytes=replicas * tier.recommended_bytes,
+        host_memory_bytes=replicas * tier.host_memory_bytes,
+    )
+
+
+def _cost(request: PlanRequest, demand: Demand, tier: Tier) -> Cost | None:
+    if request.ram_price_per_gib is None:
+        return None
+    total = tier.host_memory_bytes / GIB * request.ram_price_per_gib
+    return Cost(
+        price_per_gib=request.ram_price_per_gib,
+        total=total,
+        per_warm_session=total / demand.sessions if tier.host_memory_bytes else None,
+    )
+
+
+def _assumptions(
+    request: PlanRequest, server: Engine, gpu_known: bool, speeds: tuple[BreakEven, ...]
+) -> list[str]:
+    said = []
+    if request.engine is None:
+        said.append(f"server: {server}, the newest known (`--engine` names another)")
+    if request.host_ram_bytes is not None:
+        said.append(
+            f"{1 - HOST_RAM_SHARE:.0%} of host memory are left to the operating system and the server itself"
+        )
+    if speeds and speeds[0].ratio is not None:
+        said.append(f"break-even: {speeds[0].note}")
+    elif speeds:
+        said.append(f"no break-even for host memory: {speeds[0].note}")
+    if request.dp > 1:
+        said.append(f"all {request.dp} data-parallel replicas run on this host, each with a tier of its own")
+    if not gpu_known and speeds[0].load_bytes_per_second is None:
+        said.append(
+            "loading from host memory is taken to be faster than computing again, as on every device known"
+        )
+    return said
+
+
+def _notes(
+    request: PlanRequest, server: Engine, found: Budget, outcome: Outcome, tier: Tier, placed: Placement
+) -> list[str]:
+    said = []
+    device = found.device
+    if request.geometry.name is None:
+        said.append("no model was named: the command says `MODEL`")
+    if device.estimated and outcome.decision.verdict in ("offload", "add_lower_tier"):
+        said.append(
+            f"the device budget is an estimate between {format_gib(device.low_bytes)} and "
+            f"{format_gib(device.high_bytes)}; the inclusive size does not depend on it"
+            if tier.inclusion == "inclusive"
+            else f"the device budget is an estimate between {format_gib(device.low_bytes)} and "
+            f"{format_gib(device.high_bytes)}, and the size depends on it"
+        )
+    if tier.recommended_bytes and tier.host_memory_bytes > tier.recommended_bytes:
+        said.append(
+            f"the host gives {format_gib(tier.host_memory_bytes)} for a tier of {format_gib(tier.recommended_bytes)}: "
+            f"{placed.how}; a tier of {format_gib(placed.tier_within(tier.host_memory_bytes))} takes no more"
+        )
+    advice = dev_shm_advice(server, tier.dev_shm_bytes * request.dp, request.dev_shm_bytes)
+    if advice is not None:
+        said.append(advice)
+    elif tier.dev_shm_bytes:
+        said.append(f"{DEV_SHM} of {format_gib(request.dev_shm_bytes or 0)} holds the tier")
+    if request.ranks > _DEVICES_PER_NODE:
+        said.append(
+            f"{request.ranks} devices span nodes: each node needs memory for its own ranks' share of the tier"
+        )
+    if tier.allocated_bytes == 0 and tier.recommended_bytes:
+        said.append("the tier is smaller than one chunk: it would store nothing")
+    if request.context_tokens < tier.chunk_tokens:
+        said.append(
+            f"contexts of {format_tokens(request.context_tokens)} fill no chunk of {tier.chunk_tokens}: nothing of "
+            "them can be stored or reused"
+        )
+    return said
+
+
+def _up(value: Fraction) -> int:
+    return -(-value.numerator // value.denominator)

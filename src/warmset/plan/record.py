@@ -1,0 +1,175 @@
+"""The `Plan` record and its parts. Bytes are per replica and count all of its ranks unless a name says otherwise."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Verdict = Literal["leave_off", "offload", "add_lower_tier", "recompute", "does_not_fit"]
+Inclusion = Literal["inclusive", "exclusive"]
+BudgetSource = Literal["metrics", "log", "kv_cache_tokens", "hbm_kv", "estimate"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What should stay warm on one replica.
+
+    `warm_set_bytes` is the content itself: sessions × context, copies on ranks included, prefixes that sessions
+    share counted once. `device_bytes` is what the device pool charges for it: whole blocks, every copy of a state.
+    """
+
+    sessions: int
+    context_tokens: int
+    shared_prefix_tokens: int
+    bytes_per_session: int
+    warm_set_bytes: int
+    warm_set_tokens: int
+    device_bytes_per_session: int
+    device_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """The KV pool of one replica's devices.
+
+    `low_bytes`, `kv_budget_bytes` and `high_bytes` differ only where the budget is an estimate.
+    """
+
+    source: BudgetSource
+    kv_budget_bytes: int
+    low_bytes: int
+    high_bytes: int
+    tokens: int
+    sessions: int
+    max_context_tokens: int
+    accelerator: str | None = None
+    terms: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the budget is an estimate with a band."""
+        return self.source == "estimate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tier:
+    """The host tier: both sizing rules, the one that applies, and what the backend and the host make of it.
+
+    `inclusive_bytes` and `exclusive_bytes` are in the tier's own currency (what this backend stores for the warm
+    set, see `conversions`); `recommended_bytes` is one of them, less where host memory ends, or 0.
+    """
+
+    backend: str
+    inclusion: Inclusion
+    why: str
+    headroom_ratio: float
+    warm_set_bytes: int
+    inclusive_bytes: int
+    exclusive_bytes: int
+    recommended_bytes: int
+    per_rank_bytes: int
+    allocated_bytes: int
+    chunk_bytes: int
+    chunk_tokens: int
+    host_memory_bytes: int
+    dev_shm_bytes: int
+    sessions: int
+    bytes_per_warm_session: int
+    conversions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LowerTier:
+    """A tier below host memory, which holds the whole warm set; host memory is then its staging area."""
+
+    storage: str
+    kind: Literal["disk", "object"]
+    recommended_bytes: int
+    staging_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakEven:
+    """Loading a token from a tier against computing it again. `ratio` above 1 means that loading is faster.
+
+    Rates that are not known are None, with the reason in `note`.
+    """
+
+    tier: Literal["host", "disk", "object"]
+    label: str
+    load_bytes_per_second: float | None
+    load_tokens_per_second: float | None
+    prefill_tokens_per_second: float | None
+    ratio: float | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What the host offers; None where it was not said."""
+
+    ram_bytes: int | None
+    container_limit_bytes: int | None
+    dev_shm_bytes: int | None
+    available_bytes: int | None
+    limited_by: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """Totals over all replicas: `--replicas` × data-parallel replicas in each."""
+
+    replicas: int
+    sessions: int
+    warm_set_bytes: int
+    tier_bytes: int
+    host_memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Cost of the host memory that the tier takes, in the currency of `--ram-price`."""
+
+    price_per_gib: float
+    total: float
+    per_warm_session: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What to do, why, and what would change it."""
+
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    fixes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One decision with everything it rests on."""
+
+    model: str | None
+    engine: str
+    backend: str
+    kv_dtype: str
+    bytes_per_token: float
+    block_tokens: int
+    tp: int
+    pp: int
+    dp: int
+    dcp: int
+    max_model_len: int | None
+    decision: Decision
+    demand: Demand
+    device: Device
+    tier: Tier
+    lower_tier: LowerTier | None
+    break_even: tuple[BreakEven, ...]
+    host: Host
+    fleet: Fleet
+    cost: Cost | None
+    assumptions: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def ranks(self) -> int:
+        """Ranks (devices) of one replica."""
+        return self.tp * self.pp
