@@ -44,6 +44,14 @@ def find(name: str) -> CatalogueEntry | None:
     return _index().get(name.strip().lower())
 
 
+def hub_id(name: str) -> str:
+    """The Hub id to serve for a short name or alias; `name` itself where it is one, a path, or unknown."""
+    entry = find(name)
+    if entry is None or "/" in name:
+        return name
+    return next((alias for alias in entry.aliases if "/" in alias), name)
+
+
 def names() -> tuple[str, ...]:
     """Every short name, alias and Hub id, in lower case: what "did you mean" chooses from."""
     return tuple(_index())
