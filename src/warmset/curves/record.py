@@ -24,9 +24,10 @@ class Sampling:
         seed: seed of the draw.
         branch_blocks: length over which blocks of one chain are drawn together (see `sampling`).
         sampled_blocks: distinct blocks followed; sampled_accesses: accesses to them.
-        error_ratio: bound of the hit ratio's error at any capacity from `error_from_blocks` up:
-            the widest disagreement of two half samples, which are each noisier than the whole.
+        error_ratio: bound of the hit ratio's error at any capacity from `error_from_blocks` up, at about
+            95 % confidence: from the scatter of four groups that the sample is made of.
         error_from_blocks: smallest capacity that the bound speaks of; below it a sample has too few blocks.
+        complete: False when blocks were forgotten to bound memory; then the ceiling is a lower bound.
     """
 
     ratio: float
@@ -36,6 +37,7 @@ class Sampling:
     sampled_accesses: int
     error_ratio: float
     error_from_blocks: int
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)

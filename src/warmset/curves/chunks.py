@@ -1,0 +1,42 @@
+"""Chunk granularity: a tier that stores whole chunks of several blocks loses the tails."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from warmset.errors import InputError
+from warmset.traces.record import Trace
+
+
+def in_chunks(trace: Trace, chunk_tokens: int) -> Trace:
+    """The same traffic as a tier with chunks of `chunk_tokens` sees it.
+
+    A chunk is named by its last block, whose id stands for the whole prefix. The blocks after a request's
+    last whole chunk, and blocks that are not full, cannot be stored: they stay in `input_tokens` and in no
+    chunk, so ratios over prompt tokens show the loss.
+    Raises InputError when the chunk is not a multiple of the trace's block.
+    """
+    blocks, rest = divmod(chunk_tokens, trace.block_tokens)
+    if blocks < 1 or rest:
+        raise InputError(
+            f"a chunk of `{chunk_tokens}` tokens is not a whole number of blocks",
+            hint=f"blocks of this trace hold {trace.block_tokens} tokens: give a multiple",
+        )
+    if trace.tokens_per_block is not None:
+        raise InputError(
+            "blocks of this trace differ in size, so they do not form chunks of equal size",
+            hint="leave out `--chunk-tokens`",
+        )
+    lengths = np.diff(trace.offsets)
+    chunks = np.minimum(trace.input_tokens // trace.block_tokens, lengths) // blocks
+    offsets = np.concatenate(([0], np.cumsum(chunks)))
+    within = np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], chunks)
+    last_block = np.repeat(trace.offsets[:-1], chunks) + (within + 1) * blocks - 1
+    names, dense = np.unique(trace.block_ids[last_block], return_inverse=True)
+    return replace(
+        trace,
+        block_ids=dense.astype(trace.block_ids.dtype),
+        offsets=offsets.astype(np.int64),
+        block_tokens=chunk_tokens,
+        unique_blocks=len(names),
+    )
