@@ -24,20 +24,21 @@ def assemble(rows: Iterable[Rows], options: ReadOptions, problems: Problems, tim
     checked = _Checked(rows, options, problems, time_unit)
     parts = list(checked)
     if not parts:
-        raise InputError(f"`{problems.path}` holds no requests", hint="name a trace with at least one request")
-    labels = np.concatenate([p.labels for p in parts]) if len(parts) > 1 else parts[0].labels
-    whole = _join(parts, labels)
-    del parts, labels
+        raise InputError(
+            f"`{problems.path}` holds no requests", hint="name a trace with at least one request"
+        )
+    whole = _join(parts)
+    del parts
     if options.sort and np.any(np.diff(whole.times) < 0):
         whole = _sorted(whole)
-    dense, unique = densify(whole.labels)
-    bad = broken_chains(dense, whole.offsets, unique)
+    dense, first = densify(whole.labels)
+    bad = broken_chains(dense, whole.offsets, first)
     if bad.any():
-        good = _report_chains(whole, dense, bad, problems)
+        good = _without_contradictions(whole, dense, problems)
         whole = whole.keep(good)
         if not len(whole):
             raise InputError(f"`{problems.path}` holds no usable requests")
-        dense, unique = densify(whole.labels)
+        dense, first = densify(whole.labels)
     return Trace(
         block_ids=dense,
         offsets=whole.offsets,
@@ -47,7 +48,7 @@ def assemble(rows: Iterable[Rows], options: ReadOptions, problems: Problems, tim
         session_ids=_dense_sessions(whole.sessions, {}),
         block_tokens=checked.block_tokens,
         tokens_per_block=whole.tokens_per_block,
-        unique_blocks=unique,
+        unique_blocks=len(first),
         source=problems.path,
     )
 
@@ -67,9 +68,9 @@ def assemble_stream(
     checked = _Checked(rows, options, problems, time_unit)
     sessions: dict[object, int] = {}
     for part in _resized(checked, requests_per_chunk):
-        dense, unique = densify(part.labels)
-        bad = broken_chains(dense, part.offsets, unique)
-        whole = part.keep(_report_chains(part, dense, bad, problems)) if bad.any() else part
+        dense, first = densify(part.labels)
+        bad = broken_chains(dense, part.offsets, first)
+        whole = part.keep(_without_contradictions(part, dense, problems)) if bad.any() else part
         yield Trace(
             block_ids=whole.labels.view(np.int64),
             offsets=whole.offsets,
@@ -153,48 +154,47 @@ class _Checked:
         return forward
 
 
-def densify(labels: NDArray[np.uint64]) -> tuple[NDArray[np.int32] | NDArray[np.int64], int]:
-    """Ids 0 … n-1 in order of first appearance, and n."""
+Ids = NDArray[np.int32] | NDArray[np.int64]
+
+
+def densify(labels: NDArray[np.uint64]) -> tuple[Ids, NDArray[np.int64]]:
+    """Ids 0 … n-1 in order of first appearance, and the n accesses where each appears first."""
     if not len(labels):
-        return np.zeros(0, np.int32), 0
+        return np.zeros(0, np.int32), np.zeros(0, np.int64)
     largest = int(labels.max())
-    if largest < len(labels):
-        ids = labels.astype(np.int32 if largest < 2**31 else np.int64)
-        latest = np.maximum.accumulate(ids)
-        # Most published traces number blocks by first appearance already; one pass sees that.
-        if ids[0] == 0 and np.all(latest[1:] - latest[:-1] <= 1):
-            return ids, largest + 1
-        del ids, latest
+    if largest < len(labels) and labels[0] == 0:
+        numbered: Ids = labels.astype(np.int32 if largest < 2**31 else np.int64)
+        latest = np.maximum.accumulate(numbered)
+        firsts = np.flatnonzero(latest[1:] != latest[:-1]) + 1
+        # Most published traces number blocks by first appearance already: then each step is by one.
+        if len(firsts) == largest:
+            return numbered, np.concatenate(([0], firsts))
+        del numbered, latest, firsts
     import pyarrow as pa
 
     encoded = pa.array(labels).dictionary_encode()
-    ids = encoded.indices.to_numpy(zero_copy_only=False)
-    return ids.astype(np.int32 if len(encoded.dictionary) < 2**31 else np.int64, copy=False), len(
-        encoded.dictionary
-    )
+    unique = len(encoded.dictionary)
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    ids: Ids = codes.astype(np.int32 if unique < 2**31 else np.int64, copy=False)
+    first = np.empty(unique, np.int64)
+    # Assigning backwards leaves each id with its first access.
+    first[ids[::-1]] = np.arange(len(ids) - 1, -1, -1)
+    return ids, first
 
 
-def broken_chains(
-    ids: NDArray[np.int32] | NDArray[np.int64], offsets: NDArray[np.int64], unique: int
-) -> NDArray[np.bool_]:
-    """Which accesses follow another block than at the id's first appearance (dense ids)."""
+def broken_chains(ids: Ids, offsets: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which accesses follow another block than at the first access of their id."""
     parents = np.empty_like(ids)
     parents[1:] = ids[:-1]
     starts = offsets[:-1]
     parents[starts[starts < len(ids)]] = -1
-    first_parent = np.empty(unique, ids.dtype)
-    # Assigning backwards leaves each id with its first parent.
-    first_parent[ids[::-1]] = parents[::-1]
-    wrong: NDArray[np.bool_] = first_parent[ids] != parents
+    wrong: NDArray[np.bool_] = parents[first][ids] != parents
     return wrong
 
 
-def _report_chains(
-    rows: Rows, ids: NDArray[np.int32] | NDArray[np.int64], bad: NDArray[np.bool_], problems: Problems
-) -> NDArray[np.bool_]:
+def _without_contradictions(rows: Rows, ids: Ids, problems: Problems) -> NDArray[np.bool_]:
     """Which requests stay when those that contradict an earlier one are left out, in order."""
     offsets = rows.offsets
-    first = int(np.flatnonzero(bad)[0])
     hint = (
         "ids must be equal only where whole prefixes are equal; if they are hashes of single blocks,"
         " chain them with `--rechain`; or leave such lines out with `--skip-bad`"
@@ -215,18 +215,17 @@ def _report_chains(
             parent = block
         else:
             parent_of.update(own)
-    assert not good.all() or first < 0
     return good
 
 
-def _join(parts: list[Rows], labels: NDArray[np.uint64]) -> Rows:
+def _join(parts: list[Rows]) -> Rows:
     if len(parts) == 1:
         return parts[0]
     sessions = None
     if any(p.sessions is not None for p in parts):
         sessions = list(chain.from_iterable(p.sessions or [None] * len(p) for p in parts))
     return Rows(
-        labels,
+        np.concatenate([p.labels for p in parts]),
         np.concatenate([p.lengths for p in parts]),
         np.concatenate([p.times for p in parts]),
         np.concatenate([p.input_tokens for p in parts]),

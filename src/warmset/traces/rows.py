@@ -59,7 +59,7 @@ class Rows:
         )
 
 
-class BadRow(Exception):  # noqa: N818  # control flow between a parser and its loop; never leaves the room
+class BadRow(Exception):  # control flow between a parser and its loop; never leaves the room
     """One row that cannot be read; the text says why."""
 
 

@@ -8,7 +8,7 @@ from warmset.traces.options import TIME_UNITS
 from warmset.traces.rows import Problems, Rows
 
 # Sizes that servers and published traces use.
-_USUAL_BLOCK_TOKENS = tuple(2**power for power in range(14))
+_USUAL_BLOCK_TOKENS = tuple(1 << power for power in range(14))
 # More arrivals than this on one log means that the unit was taken too small.
 _MAX_REQUESTS_PER_SECOND = 1_000
 
@@ -19,7 +19,7 @@ def block_tokens_of(rows: Rows, given: int | None, problems: Problems) -> int:
         _note_misfit(rows, given, problems)
         return given
     if rows.block_tokens is not None:
-        return rows.block_tokens
+        return int(rows.block_tokens)
     if rows.tokens_per_block is not None and len(rows.tokens_per_block):
         return int(rows.tokens_per_block.max())
     fitting = [size for size in _USUAL_BLOCK_TOKENS if _fits(rows, size)]

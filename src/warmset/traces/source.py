@@ -11,7 +11,7 @@ from warmset.units import GIB, MIB, format_bytes
 
 # One request of a million tokens at 16 tokens per block is under 1 MiB of JSON.
 MAX_LINE_BYTES = 64 * MIB
-CHUNK_BYTES = 16 * MIB
+CHUNK_BYTES = 4 * MIB
 # Real traces compress 3 to 30 times; far beyond that a small file is out to fill memory.
 _MAX_EXPANSION = 100
 _MIN_EXPANDED_BYTES = GIB
@@ -52,6 +52,8 @@ class Source:
             # A frame may ask for any window; 128 MiB is what the format's own tools allow by default.
             decompressor = zstandard.ZstdDecompressor(max_window_size=128 * MIB)
             stream = decompressor.stream_reader(raw, closefd=True, read_across_frames=True)
+        elif limit is None:
+            return raw
         else:
             stream = raw
         return cast("IO[bytes]", io.BufferedReader(_Guarded(stream, raw, self.path, limit), 1 << 20))

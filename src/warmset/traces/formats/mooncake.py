@@ -5,8 +5,12 @@ Ids are prefix-chained and global. The last id may be a partial block. Keys that
 Source: kvcache-ai/Mooncake, FAST25-release.
 """
 
+import json
+import math
 import re
+import warnings
 from collections.abc import Iterator
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -46,19 +50,17 @@ def _read_fast(chunk: bytes, first_line: int) -> Rows | None:
     # One flat object per line and nothing nested: list i belongs to line i.
     if lines != requests or rest.count(b"{") != requests or b"[" in rest or b"\0" in rest:
         return None
-    columns = _scalar_columns(rest, requests)
-    labels = _parse_numbers(ids)
+    columns = _numeric_columns(rest, requests) or _scalar_columns(rest, requests)
+    lengths = _counts(ids)
+    labels = _parse_numbers(ids, lengths)
     if columns is None or labels is None:
         return None
-    lengths = _counts(ids)
     tokens = None
     if per_block is not None:
-        numbers = _parse_numbers(per_block)
+        numbers = _parse_numbers(per_block, _counts(per_block))
         if numbers is None or np.any(_counts(per_block) != lengths) or np.any(numbers >= 2**31):
             return None
         tokens = numbers.astype(np.int32)
-    if len(labels) != int(lengths.sum()):
-        return None
     times, input_tokens, output_tokens, sessions, block_tokens = columns
     return Rows(
         labels,
@@ -74,80 +76,118 @@ def _read_fast(chunk: bytes, first_line: int) -> Rows | None:
 
 
 def _cut_lists(text: bytes, key: bytes) -> tuple[bytes, list[bytes] | None]:
-    """`text` with every `"key": [digits]` replaced by `"key":0`, and the contents of the lists."""
-    parts = re.split(rb'"' + key + rb'"\s{0,9}:\s{0,9}\[([0-9, ]*)\]', text)
+    """`text` with every `"key": [...]` replaced by `"key":0`, and the contents of the lists."""
+    parts = re.split(rb'"' + key + rb'"\s{0,9}:\s{0,9}\[([^\]]*)\]', text)
     if len(parts) < 3:
         return text, None
     return (b'"' + key + b'":0').join(parts[0::2]), parts[1::2]
 
 
 def _counts(lists: list[bytes]) -> NDArray[np.int64]:
-    return np.fromiter(
-        (text.count(b",") + 1 if text and not text.isspace() else 0 for text in lists), np.int64, len(lists)
-    )
+    counts = np.fromiter(map(methodcaller("count", b","), lists), np.int64, len(lists)) + 1
+    for index in np.flatnonzero(counts == 1):
+        counts[index] = bool(lists[index].strip())
+    return counts
 
 
-def _parse_numbers(lists: list[bytes]) -> NDArray[np.uint64] | None:
-    text = b",".join([item for item in lists if item and not item.isspace()])
-    try:
-        numbers = np.fromstring(text, dtype=np.uint64, sep=",")
-    except (ValueError, DeprecationWarning):
+def _parse_numbers(lists: list[bytes], counts: NDArray[np.int64]) -> NDArray[np.uint64] | None:
+    """All numbers of `lists` in one array; None unless each list is plain digits, commas and blanks."""
+    if not counts.all():
+        lists = [text for text, some in zip(lists, counts, strict=True) if some]
+    text = b",".join(lists)
+    if b"-" in text or b"+" in text or b"\n" in text or b'"' in text:
         return None
+    numbers = _numbers(text, np.dtype(np.uint64), ",")
     # The parser saturates: a full 2**64-1 may have been a longer number.
-    return None if len(numbers) and numbers.max() == _SATURATED else numbers
+    if numbers is None or len(numbers) != counts.sum() or (len(numbers) and numbers.max() == _SATURATED):
+        return None
+    return numbers
 
 
-_Columns = tuple[
-    NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], list[object] | None, int | None
-]
+def _numbers(text: bytes, dtype: np.dtype[Any], separator: str) -> NDArray[Any] | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeprecationWarning)  # numpy before 2.4 warns where later ones raise
+        try:
+            return np.fromstring(text, dtype=dtype, sep=separator)
+        except (ValueError, DeprecationWarning):
+            return None
+
+
+_Columns = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], list[object] | None, int | None]
+
+
+_DIGITS = b"0123456789"
+_TO_BLANK = bytes(c if c in _DIGITS + b"." else 32 for c in range(256))
+
+
+def _numeric_columns(rest: bytes, requests: int) -> _Columns | None:
+    """Columns of lines that differ in nothing but the digits of unsigned numbers; None for others."""
+    first = rest[: rest.find(b"\n") + 1]
+    try:
+        row = fields.parse_object(first)
+    except BadRow:
+        return None
+    skeleton = first.translate(None, _DIGITS)
+    names = {"timestamp", "input_length", "output_length", "hash_ids", "block_size", "block_tokens"}
+    if (
+        not {"timestamp", "input_length", "output_length", "hash_ids"} <= set(row) <= names
+        or b"-" in skeleton
+        or any(type(value) not in (int, float) for value in row.values())
+        or rest.translate(None, _DIGITS) != skeleton * requests
+    ):
+        return None
+    dtype = np.dtype(np.float64 if b"." in skeleton else np.int64)
+    numbers = _numbers(rest.translate(_TO_BLANK), dtype, " ")
+    if numbers is None or numbers.size != requests * len(row) or numbers.max() > fields.MAX_COUNT:
+        return None
+    column = dict(zip(row, numbers.reshape(requests, len(row)).T, strict=True))
+    whole = {name: values.astype(np.int64) for name, values in column.items() if name != "timestamp"}
+    if any(np.any(whole[name] != column[name]) for name in whole):
+        return None
+    size = whole.get("block_size")
+    if size is not None and (size.min() != size.max() or not 0 < size[0] < 2**31):
+        return None
+    return (
+        column["timestamp"].astype(np.float64),
+        whole["input_length"],
+        whole["output_length"],
+        None,
+        None if size is None else int(size[0]),
+    )
 
 
 def _scalar_columns(rest: bytes, requests: int) -> _Columns | None:
-    import pyarrow as pa
-    from pyarrow import json as pyarrow_json
-
+    """Columns of lines of flat values of the usual types; None where a type is unusual."""
     try:
-        table = pyarrow_json.read_json(
-            pa.BufferReader(rest),
-            read_options=pyarrow_json.ReadOptions(use_threads=False, block_size=max(1 << 20, len(rest) + 1)),
-        )
-    except pa.ArrowException:
+        rows = json.loads(b"[" + rest.rstrip().replace(b"\n", b",") + b"]")
+    except ValueError:
         return None
-    names = table.column_names
-    if table.num_rows != requests or len(set(names)) != len(names):
+    if len(rows) != requests or any("hash_ids" not in row for row in rows):
         return None
 
-    def column(name: str) -> Any:
-        return table.column(name) if name in names and table.column(name).type != pa.null() else None
+    def column(name: str, *types: type) -> list[Any] | None:
+        values = [row.get(name) for row in rows]
+        return values if set(map(type, values)) <= set(types) else None
 
-    whole, marker = pa.int64(), column("hash_ids")
-    if marker is None or marker.null_count:
+    missing = type(None)
+    times = column("timestamp", int, float, missing)
+    inputs = column("input_length", int)
+    outputs = column("output_length", int, missing)
+    sessions = column("session_id", str, int, missing)
+    sizes = set(column("block_size", int, missing) or ("mixed",))
+    if times is None or inputs is None or outputs is None or sessions is None or len(sizes) != 1:
         return None
-    input_length, output_length = column("input_length"), column("output_length")
-    if input_length is None or input_length.type != whole or input_length.null_count:
+    size = sizes.pop()
+    outputs = [-1 if tokens is None else tokens for tokens in outputs]
+    if min(inputs) < 0 or max(max(inputs), max(outputs)) > fields.MAX_COUNT or min(outputs) < -1:
         return None
-    if output_length is not None and output_length.type != whole:
+    if size is not None and (isinstance(size, str) or not 0 < size < 2**31):
         return None
-    timestamp = column("timestamp")
-    if timestamp is not None and timestamp.type not in (whole, pa.float64()):
+    arrivals = np.array([math.nan if time is None else time for time in times], np.float64)
+    if np.isinf(arrivals).any():
         return None
-    session = column("session_id")
-    if session is not None and session.type not in (whole, pa.string()):
-        return None
-    size, block_tokens = column("block_size"), None
-    if size is not None:
-        values = size.unique()
-        if size.type != whole or len(values) != 1 or not 0 < values[0].as_py() < 2**31:
-            return None
-        block_tokens = values[0].as_py()
-    input_tokens = input_length.to_numpy()
-    output_tokens = np.full(requests, -1) if output_length is None else output_length.fill_null(-1).to_numpy()
-    if input_tokens.min() < 0 or output_tokens.min() < -1:
-        return None
-    times = (
-        np.full(requests, np.nan) if timestamp is None else timestamp.to_numpy().astype(np.float64, copy=False)
-    )
-    return times, input_tokens, output_tokens, None if session is None else session.to_pylist(), block_tokens
+    known = any(session is not None for session in sessions)
+    return arrivals, np.array(inputs), np.array(outputs), sessions if known else None, size
 
 
 def _read_exact(chunk: bytes, first_line: int, problems: Problems) -> Rows:
@@ -167,7 +207,9 @@ def _read_exact(chunk: bytes, first_line: int, problems: Problems) -> Rows:
             if size is not None:
                 size = fields.count(row, "block_size")
                 if block_tokens not in (None, size) or not 0 < size < 2**31:
-                    raise BadRow("`block_size` differs from the lines before" if size else "`block_size` is 0")
+                    raise BadRow(
+                        "`block_size` differs from the lines before" if size else "`block_size` is 0"
+                    )
             per_block = row.get("block_tokens")
             if per_block is not None:
                 per_block = _block_tokens(per_block, len(ids))
