@@ -29,7 +29,7 @@ def make_plan(request: PlanRequest) -> Plan:
     Unsupported for a backend that the server version does not have.
     """
     server, backend = choose_engine(request.engine, request.backend)
-    words = _words(request)
+    asked, words = request, _words(request)
     request, server, word_notes = _apply_words(request, server, words)
     lmcache = (request.lmcache or engine("lmcache")) if backend.startswith("lmcache") else None
     gpu = accelerator(request.gpu) if request.gpu is not None else None
@@ -77,6 +77,9 @@ def make_plan(request: PlanRequest) -> Plan:
         dp=request.dp,
         dcp=request.dcp,
         max_model_len=request.max_model_len,
+        block_size=asked.block_size,
+        asked_kv_dtype=request.kv_dtype,
+        bytes_per_token_per_rank=Fraction(alone.per_rank.bytes_per_token),
         decision=outcome.decision,
         demand=demand,
         device=found.device,

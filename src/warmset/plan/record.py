@@ -1,6 +1,7 @@
 """The `Plan` record and its parts. Bytes are per replica and count all of its ranks unless a name says otherwise."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 Verdict = Literal["leave_off", "offload", "add_lower_tier", "recompute", "does_not_fit"]
@@ -144,7 +145,11 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One decision with everything it rests on."""
+    """One decision with everything it rests on.
+
+    `block_size`, `max_model_len` and `asked_kv_dtype` are what a command must say: the first two only where the
+    user asked for them. `kv_dtype` is what `asked_kv_dtype` comes down to for this model.
+    """
 
     model: str | None
     engine: str
@@ -157,6 +162,9 @@ class Plan:
     dp: int
     dcp: int
     max_model_len: int | None
+    block_size: int | None
+    asked_kv_dtype: str
+    bytes_per_token_per_rank: Fraction
     decision: Decision
     demand: Demand
     device: Device

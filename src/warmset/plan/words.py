@@ -3,10 +3,13 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from warmset.errors import InputError
-from warmset.meters.snapshot import Snapshot, scrape
 from warmset.units import GIB
+
+if TYPE_CHECKING:
+    from warmset.meters.snapshot import Snapshot
 
 CACHE_CONFIG = "vllm:cache_config_info"
 SGLANG_TOKENS = "sglang:max_total_num_tokens"
@@ -50,6 +53,9 @@ def read_metrics(text: str) -> ServerWords:
     `kv_cache_size_tokens` (0.24 and newer) is each engine's own: the sum is divided here.
     Raises InputError for a page without these metrics, or with those of several models.
     """
+    # Only this source of the budget needs the meters' room: a plain plan starts faster without it.
+    from warmset.meters.snapshot import scrape
+
     snapshot = scrape(text)
     rows = [dict(row.labels) for row in snapshot.samples.get(CACHE_CONFIG, ())]
     if not rows:
@@ -114,7 +120,7 @@ def read_log(text: str) -> ServerWords:
     )
 
 
-def _read_sglang(snapshot: Snapshot) -> ServerWords:
+def _read_sglang(snapshot: "Snapshot") -> ServerWords:
     rows = snapshot.samples.get(SGLANG_TOKENS, ())
     if not rows:
         raise InputError(

@@ -1,0 +1,267 @@
+"""warmset from Python: one function per question, over the same records as the command line.
+
+>>> import warmset
+>>> p = warmset.plan(layers=32, kv_heads=8, head_dim=128, kv_dtype="fp16", sessions=200, context_tokens=8192,
+...                  hbm_kv="28GiB")
+>>> p.decision.verdict, p.tier.recommended_bytes // 2**30
+('offload', 230)
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from warmset.errors import InputError
+from warmset.geometry import Footprint, Geometry, load, uniform
+from warmset.plan.make import make_plan
+from warmset.plan.record import Plan
+from warmset.plan.request import PlanRequest
+from warmset.plan.source import read_source
+from warmset.servers import Engine
+from warmset.servers import engine as parse_engine
+from warmset.units import parse_bytes
+
+if TYPE_CHECKING:
+    from warmset.launch import Launch
+
+Size = int | str
+Model = str | Path | Mapping[str, Any] | Geometry
+
+
+def geometry(
+    model: Model | None = None,
+    *,
+    layers: int | None = None,
+    kv_heads: int | None = None,
+    head_dim: int | None = None,
+    download: bool = False,
+) -> Geometry:
+    """A model's geometry: from a name, a config.json (path, folder or dict), or from three explicit numbers.
+
+    Raises InputError for neither or both of these, and what `warmset.geometry.load` raises.
+    """
+    numbers = {"--layers": layers, "--kv-heads": kv_heads, "--head-dim": head_dim}
+    given = [option for option, value in numbers.items() if value is not None]
+    if model is not None and given:
+        raise InputError(
+            f"a model and `{given[0]}` contradict each other", hint="name the model or give the three numbers"
+        )
+    if isinstance(model, Geometry):
+        return model
+    if model is not None:
+        return load(model, download=download)
+    if layers is None or kv_heads is None or head_dim is None:
+        missing = [option for option, value in numbers.items() if value is None]
+        if not given:
+            raise InputError(
+                "no model is given",
+                hint="name one, such as `llama-3.1-8b`, give its config.json, or --layers, --kv-heads and --head-dim",
+            )
+        raise InputError(
+            f"`{missing[0]}` is missing",
+            hint="explicit numbers are --layers, --kv-heads and --head-dim together",
+        )
+    return uniform(layers, kv_heads, head_dim)
+
+
+def footprint(
+    model: Model | None = None,
+    *,
+    layers: int | None = None,
+    kv_heads: int | None = None,
+    head_dim: int | None = None,
+    download: bool = False,
+    **deployment: Any,
+) -> Footprint:
+    """What a model's KV cache costs; `deployment` is that of `Geometry.footprint` (`kv_dtype`, `tp`, …)."""
+    found = geometry(model, layers=layers, kv_heads=kv_heads, head_dim=head_dim, download=download)
+    return found.footprint(**deployment)
+
+
+def plan(
+    model: Model | None = None,
+    *,
+    sessions: int,
+    context_tokens: int | None = None,
+    turns: int | None = None,
+    tokens_per_turn: int | None = None,
+    shared_prefix_tokens: int = 0,
+    layers: int | None = None,
+    kv_heads: int | None = None,
+    head_dim: int | None = None,
+    download: bool = False,
+    gpus: int | None = None,
+    tp: int | None = None,
+    pp: int = 1,
+    dp: int = 1,
+    hbm_kv: Size | None = None,
+    metrics: str | Path | None = None,
+    log: str | Path | None = None,
+    host_ram: Size | None = None,
+    container_limit: Size | None = None,
+    shm: Size | None = None,
+    engine: Engine | str | None = None,
+    lmcache: Engine | str | None = None,
+    storage: str | Sequence[str] = (),
+    headroom: float = 0.15,
+    load_gbps: float | None = None,
+    prefill_tps: float | None = None,
+    ram_price: float | None = None,
+    **more: Any,
+) -> Plan:
+    """Decide whether to offload KV cache, and size the tier.
+
+    Sizes are bytes, or text such as `"28GiB"`; they count one data-parallel replica with all its ranks, as
+    `sessions` does. `more` is passed on to `warmset.plan.PlanRequest`: `kv_dtype`, `dcp`, `block_size`,
+    `max_model_len`, `backend`, `gpu`, `gpu_memory_utilization`, `kv_cache_tokens`, `replicas`, …
+
+    Args:
+        model: a name, config.json, or `Geometry`; else `layers`, `kv_heads` and `head_dim`.
+        sessions: sessions that should stay warm.
+        context_tokens: tokens of one session; or `turns` × `tokens_per_turn` beyond `shared_prefix_tokens`.
+        gpus: devices in all; `tp` follows from it where it is not given.
+        metrics, log: a running server's `/metrics` (URL or file), its start-up log.
+        storage: lower tiers to consider, such as `"nvme-gen4"`.
+        load_gbps: measured load speed in 10^9 bytes per second; prefill_tps: measured prefill in tokens per second.
+        ram_price: price of one GiB of host memory.
+
+    Raises:
+        InputError: for contradictions and impossible numbers; UnknownName for unknown names; Unsupported for what
+            the server version cannot do.
+    """
+    found = geometry(model, layers=layers, kv_heads=kv_heads, head_dim=head_dim, download=download)
+    request = PlanRequest(
+        geometry=found,
+        sessions=sessions,
+        context_tokens=grown_context(context_tokens, turns, tokens_per_turn, shared_prefix_tokens),
+        shared_prefix_tokens=shared_prefix_tokens,
+        tp=devices(gpus, tp, pp, dp),
+        pp=pp,
+        dp=dp,
+        engine=parse_engine(engine) if isinstance(engine, str) else engine,
+        lmcache=_lmcache(lmcache),
+        hbm_kv_bytes=_bytes(hbm_kv, "hbm_kv"),
+        metrics=None if metrics is None else read_source(str(metrics), "server's metrics"),
+        log=None if log is None else read_source(str(log), "server's start-up lines"),
+        host_ram_bytes=_bytes(host_ram, "host_ram"),
+        container_limit_bytes=_bytes(container_limit, "container_limit"),
+        dev_shm_bytes=_bytes(shm, "shm"),
+        headroom_ratio=headroom,
+        storage=(storage,) if isinstance(storage, str) else tuple(storage),
+        prefill_tokens_per_second=prefill_tps,
+        load_bytes_per_second=None if load_gbps is None else load_gbps * 1e9,
+        ram_price_per_gib=ram_price,
+        **more,
+    )
+    return make_plan(request)
+
+
+def grown_context(
+    context_tokens: int | None, turns: int | None, tokens_per_turn: int | None, shared_prefix_tokens: int
+) -> int:
+    """The longest context of a session: as given, or the shared prefix and all its turns.
+
+    Raises InputError unless exactly one of the two ways is given.
+    """
+    growing = turns is not None or tokens_per_turn is not None
+    if context_tokens is not None and growing:
+        raise InputError(
+            "`--context` and `--turns` contradict each other",
+            hint="give the context, or the turns that lead to it",
+        )
+    if context_tokens is not None:
+        return context_tokens
+    if turns is None or tokens_per_turn is None:
+        raise InputError(
+            "the context of a session is not known",
+            hint="give `--context 8192`, or `--turns 20` together with `--tokens-per-turn 400`",
+        )
+    if turns < 1 or tokens_per_turn < 1:
+        raise InputError(
+            f"`--turns {turns}` × `--tokens-per-turn {tokens_per_turn}` is no session",
+            hint="both are at least 1",
+        )
+    return shared_prefix_tokens + turns * tokens_per_turn
+
+
+def devices(gpus: int | None, tp: int | None, pp: int, dp: int) -> int:
+    """Tensor-parallel ranks: as given, else what `gpus` devices leave over `pp` and `dp`.
+
+    Raises InputError where the product does not come out.
+    """
+    if gpus is None:
+        return 1 if tp is None else tp
+    for option, value in (("--gpus", gpus), ("--pp", pp), ("--dp", dp)):
+        if value < 1:
+            raise InputError(f"`{option} {value}` is below 1", hint="give a whole number from 1")
+    if tp is not None:
+        if tp * pp * dp != gpus:
+            raise InputError(
+                f"`--tp {tp}` × `--pp {pp}` × `--dp {dp}` is not `--gpus {gpus}`", hint="drop one of them"
+            )
+        return tp
+    if gpus % (pp * dp):
+        raise InputError(
+            f"`--gpus {gpus}` cannot be spread over `--pp {pp}` and `--dp {dp}`",
+            hint="the number of devices is tp × pp × dp",
+        )
+    return gpus // (pp * dp)
+
+
+def launch_for(
+    plan: Plan,
+    *,
+    model: str | None = None,
+    target: str = "shell",
+    lmcache: Engine | None = None,
+    disk_path: str = "/kv",
+    object_url: str | None = None,
+) -> "Launch | None":
+    """What to type for a plan; None where it recommends nothing to type.
+
+    `model` is the name to serve; without one the command says `MODEL`. Raises Unsupported for what the server
+    version cannot do.
+    """
+    lower = plan.lower_tier
+    tier_bytes = plan.tier.recommended_bytes or (lower.staging_bytes if lower is not None else 0)
+    if not tier_bytes:
+        return None
+    from warmset.launch import LaunchRequest, write
+
+    with_disk = lower is not None and lower.kind == "disk" and plan.backend != "native"
+    to_object = plan.backend == "native+object"
+    return write(
+        LaunchRequest(
+            model=model,
+            tier_bytes=tier_bytes,
+            engine=parse_engine(plan.engine),
+            backend=plan.backend,
+            target=target,
+            tp=plan.tp,
+            pp=plan.pp,
+            dp=plan.dp,
+            disk_path=disk_path,
+            disk_bytes=lower.recommended_bytes if lower is not None and with_disk else None,
+            object_url=(object_url or "s3://bucket/kv") if to_object else None,
+            kv_dtype=plan.asked_kv_dtype,
+            lmcache=lmcache,
+            block_size=plan.block_size,
+            max_model_len=plan.max_model_len,
+            bytes_per_token_per_rank=plan.bytes_per_token_per_rank,
+            block_tokens=plan.block_tokens,
+        )
+    )
+
+
+def _bytes(size: Size | None, name: str) -> int | None:
+    return parse_bytes(size, what=f"`{name}`") if isinstance(size, str) else size
+
+
+def _lmcache(named: Engine | str | None) -> Engine | None:
+    if isinstance(named, str):
+        named = parse_engine(named if "@" in named or named == "lmcache" else f"lmcache@{named}")
+    if named is not None and named.server != "lmcache":
+        raise InputError(
+            f"`--lmcache {named}` is not LMCache", hint="write its version, such as `--lmcache 0.5.6`"
+        )
+    return named
