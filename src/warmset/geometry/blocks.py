@@ -70,8 +70,7 @@ def _first_choice(kernels: Sequence[Kernel], deployment: Deployment, asked: int 
         return kernels[0].default()
     if all(kernel.accepts(DEFAULT_BLOCK_TOKENS) for kernel in kernels):
         return DEFAULT_BLOCK_TOKENS
-    offers = [(*kernel.sizes, *((kernel.multiple_of,) if kernel.multiple_of else ())) for kernel in kernels]
-    common = sorted({math.lcm(*sizes) for sizes in product(*offers)})
+    common = sorted({math.lcm(*sizes) for sizes in product(*(kernel.offers for kernel in kernels))})
     return next(size for size in common if all(kernel.accepts(size) for kernel in kernels))
 
 

@@ -34,7 +34,7 @@ def read_config(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise InputError(f"`{path}` is not UTF-8 text", hint="give the model's config.json") from None
     try:
-        parsed = json.loads(text, parse_constant=_refuse_constant)
+        parsed = json.loads(text)
     except RecursionError:
         raise InputError(f"`{path}` is nested too deeply", hint="give the model's config.json") from None
     except json.JSONDecodeError as error:
@@ -43,7 +43,9 @@ def read_config(path: Path) -> dict[str, Any]:
             hint="download the file again: it may be cut off",
         ) from None
     except ValueError as error:
-        raise InputError(f"`{path}` is not valid JSON: {error}", hint="give the model's config.json") from None
+        raise InputError(
+            f"`{path}` is not valid JSON: {error}", hint="give the model's config.json"
+        ) from None
     if not isinstance(parsed, dict):
         raise InputError(
             f"`{path}` holds a JSON {_json_name(parsed)}, not an object", hint="give the model's config.json"
@@ -108,7 +110,8 @@ class Config:
         if default is not None:
             return default
         raise InputError(
-            f"the configuration has no `{keys[0]}`" + (f" (nor {', '.join(f'`{k}`' for k in keys[1:])})" if keys[1:] else ""),
+            f"the configuration has no `{keys[0]}`"
+            + (f" (nor {', '.join(f'`{k}`' for k in keys[1:])})" if keys[1:] else ""),
             hint="give the complete config.json, or --layers, --kv-heads and --head-dim",
         )
 
@@ -174,16 +177,15 @@ def check_integer(value: Any, key: str, *, kind: str = "dim", low: int = 1) -> i
     high = LIMITS[kind]
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(
-            f"`{key}` is `{value!r:.60}`, not a whole number", hint=f"it must be a number from {low} to {high:,}"
+            f"`{key}` is `{value!r:.60}`, not a whole number",
+            hint=f"it must be a number from {low} to {high:,}",
         )
     if not low <= value <= high:
         shown = f"{value}" if abs(value) < 10**30 else "a number of more than 30 digits"
-        raise InputError(f"`{key}` is `{shown}`, not between {low} and {high:,}", hint="check the config.json")
+        raise InputError(
+            f"`{key}` is `{shown}`, not between {low} and {high:,}", hint="check the config.json"
+        )
     return value
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def _json_name(value: Any) -> str:

@@ -52,6 +52,7 @@ def footprint(
     speculative_tokens: int,
     prefix_caching: bool,
     hybrid_manager: bool,
+    max_context_tokens: int | None,
 ) -> Footprint:
     """See `Geometry.footprint`."""
     for value, option in ((tp, "`--tp`"), (pp, "`--pp`"), (dcp, "`--dcp`")):
@@ -60,6 +61,12 @@ def footprint(
     if block_size is not None:
         whole(block_size, "`--block-size`", high=MAX_BLOCK_TOKENS)
     where = parse_platform(platform)
+    if not geometry.caches:
+        raise InputError(
+            f"`{geometry.name or 'the model'}` is an encoder (`model_type` {geometry.model_type}, attention in both "
+            "directions): it keeps no KV cache, so there is nothing to offload",
+            hint="name a model that generates text",
+        )
     caches = (*geometry.caches, *(geometry.draft_caches if speculative_tokens else ()))
     check_tp(tp, geometry.attention_heads, geometry.kv_heads)
     check_dcp(dcp, tp, geometry.attention_heads, geometry.kv_heads, latent=geometry.has_latent)
@@ -74,11 +81,11 @@ def footprint(
         platform=where,
         skipped_layers=skipped_layers(geometry, resolved.kv_dtype),
         speculative_tokens=speculative_tokens,
-        retained_tokens=max(0, speculative_tokens - 1) if geometry.retains_lookahead else 0,
+        retained_tokens=_retained_tokens(geometry, speculative_tokens),
         state_mode=_state_mode(geometry, where, prefix_caching),
         hybrid_manager=hybrid_manager,
     )
-    context = geometry.max_context_tokens or _UNKNOWN_CONTEXT_TOKENS
+    context = max_context_tokens or geometry.max_context_tokens or _UNKNOWN_CONTEXT_TOKENS
     deployment = settle_blocks(caches, deployment, block_size, context)
     pages = [cache.page(deployment) for cache in caches]
     _check_window_dcp(pages, dcp)
@@ -88,7 +95,9 @@ def footprint(
     for pp_rank, layers in enumerate(pipeline_ranges(geometry.layers, pp)):
         last = pp_rank == pp - 1
         held = frozenset(
-            index for index, c in enumerate(caches) if c.layer in layers or (last and c.layer >= geometry.layers)
+            index
+            for index, c in enumerate(caches)
+            if c.layer in layers or (last and c.layer >= geometry.layers)
         )
         own = tuple(group.only(held) for group in groups)
         pool = pool_bytes_per_block(own, block_outermost=geometry.block_outermost) if held else 0
@@ -109,6 +118,11 @@ def _state_mode(geometry: "Geometry", platform: str, prefix_caching: bool) -> Li
     alone = geometry.has_state and not geometry.kv_heads and not geometry.has_latent
     off = not prefix_caching or alone or (platform == "cpu" and geometry.has_latent)
     return "none" if off else "align"
+
+
+def _retained_tokens(geometry: "Geometry", speculative_tokens: int) -> int:
+    """Tokens behind each window that several MTP modules in a row may read again."""
+    return speculative_tokens - 1 if min(geometry.draft_modules, speculative_tokens) > 1 else 0
 
 
 def _check_window_dcp(pages: Sequence[Page], dcp: int) -> None:
@@ -132,11 +146,15 @@ def _layer_groups(
 ) -> tuple[LayerGroup, ...]:
     counts: dict[_Alike, list[int]] = {}
     for cache, page in zip(caches, pages, strict=True):
-        alike = _Alike(page.kind, _label(page), cache.formula(deployment), replace(page, index_group_leader=False))
+        alike = _Alike(
+            page.kind, _label(page), cache.formula(deployment), replace(page, index_group_leader=False)
+        )
         total = counts.setdefault(alike, [0, 0])
         total[0] += 1
         total[1] += cache.layer >= geometry.layers
-    return tuple(_layer_group(alike, *total, deployment) for alike, total in counts.items())
+    return tuple(
+        _layer_group(alike, layers, drafts, deployment) for alike, (layers, drafts) in counts.items()
+    )
 
 
 def _layer_group(alike: _Alike, layers: int, draft_layers: int, deployment: Deployment) -> LayerGroup:

@@ -44,7 +44,9 @@ class Deployment:
 def whole(value: object, what: str, *, low: int = 1, high: int) -> int:
     """`value` as an int between `low` and `high`; booleans, floats and text are refused."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError(f"{what} `{value!r:.80}` is not a whole number", hint=f"give a number from {low} to {high:,}")
+        raise InputError(
+            f"{what} `{value!r:.80}` is not a whole number", hint=f"give a number from {low} to {high:,}"
+        )
     if not low <= value <= high:
         shown = f"{value:,}" if abs(value) < 10**30 else "of more than 30 digits"
         raise InputError(f"{what} `{shown}` is not between {low} and {high:,}", hint="check the value")
@@ -79,13 +81,16 @@ def check_tp(tp: int, attention_heads: int | None, kv_heads: tuple[int, ...]) ->
             )
 
 
-def check_dcp(dcp: int, tp: int, attention_heads: int | None, kv_heads: tuple[int, ...], *, latent: bool) -> None:
+def check_dcp(
+    dcp: int, tp: int, attention_heads: int | None, kv_heads: tuple[int, ...], *, latent: bool
+) -> None:
     """Whether decode context parallelism can reuse the TP group (vLLM `verify_with_parallel_config`)."""
     if dcp == 1:
         return
     if tp % dcp:
         raise InputError(
-            f"`--dcp {dcp}` does not divide `--tp {tp}`", hint="decode context parallelism splits the TP group"
+            f"`--dcp {dcp}` does not divide `--tp {tp}`",
+            hint="decode context parallelism splits the TP group",
         )
     if latent:
         return
@@ -108,7 +113,9 @@ def pipeline_ranges(layers: int, pp: int) -> tuple[range, ...]:
     Left-over layers go one each to the ranks before the last, from the back (vLLM `get_pp_indices`).
     """
     if pp > layers:
-        raise InputError(f"`--pp {pp}` is more than the model's {layers} layers", hint=f"use at most {layers}")
+        raise InputError(
+            f"`--pp {pp}` is more than the model's {layers} layers", hint=f"use at most {layers}"
+        )
     counts = [layers // pp] * pp
     for back in range(2, layers % pp + 2):
         counts[-back] += 1

@@ -61,6 +61,19 @@ class Rank:
         return total
 
 
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """Tokens scheduled and not yet settled: up to `batched_tokens` in each of `batches`."""
+
+    batched_tokens: int
+    batches: int
+
+    @property
+    def tokens(self) -> int:
+        """All tokens in flight."""
+        return self.batched_tokens * self.batches
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
     """What the server logs for a pool: block ids, and tokens at its maximum context (`KV cache size`)."""
@@ -93,7 +106,12 @@ class Footprint:
         """The heaviest rank."""
         return max(
             self.ranks,
-            key=lambda r: (r.bytes_per_token, r.bounded_bytes_per_session, r.constant_bytes_per_session, -r.pp_rank),
+            key=lambda r: (
+                r.bytes_per_token,
+                r.bounded_bytes_per_session,
+                r.constant_bytes_per_session,
+                -r.pp_rank,
+            ),
         )
 
     @property
@@ -184,28 +202,38 @@ class Footprint:
 
     def pool_blocks(self, kv_bytes_per_rank: int) -> int:
         """Block ids in a pool with this many bytes on each rank."""
-        return min(kv_bytes_per_rank // rank.pool_bytes_per_block for rank in self.ranks if rank.pool_bytes_per_block)
+        return min(
+            kv_bytes_per_rank // rank.pool_bytes_per_block for rank in self.ranks if rank.pool_bytes_per_block
+        )
 
     def capacity(
         self,
         kv_bytes_per_rank: int,
         max_context_tokens: int,
         *,
-        batched_tokens: int = DEFAULT_BATCHED_TOKENS,
+        batched_tokens: int | None = None,
         concurrent_batches: int | None = None,
     ) -> Capacity:
         """What vLLM logs as `GPU KV cache size` for a pool with this many bytes on each rank.
 
-        `batched_tokens` is `--max-num-batched-tokens`; `concurrent_batches` the batches in flight (`--pp`, one
-        more with async scheduling). The figure is derived from the maximum context, not from bytes per token.
+        `batched_tokens` is `--max-num-batched-tokens` (2,048 unless the model or the server says more);
+        `concurrent_batches` the batches in flight (`--pp`, one more with async scheduling). The figure is derived
+        from the maximum context, not from bytes per token.
         """
-        in_flight = (concurrent_batches or self.deployment.pp) * batched_tokens
+        batch = batched_tokens or max(DEFAULT_BATCHED_TOKENS, self.geometry.least_batched_tokens)
+        flight = Flight(batch, concurrent_batches or self.deployment.pp)
         blocks = self.pool_blocks(kv_bytes_per_rank)
-        needed = sum(
-            request_blocks(group.first, max_context_tokens, in_flight, self.deployment.dcp)
-            for group in self.tables
+        needed = sum(self.request_blocks(max_context_tokens, flight))
+        return Capacity(
+            blocks=blocks, tokens=int(blocks / needed * max_context_tokens), blocks_per_request=needed
         )
-        return Capacity(blocks=blocks, tokens=int(blocks / needed * max_context_tokens), blocks_per_request=needed)
+
+    def request_blocks(self, max_context_tokens: int, flight: "Flight") -> tuple[int, ...]:
+        """Blocks of each table that the server reserves for a request of `max_context_tokens`."""
+        return tuple(
+            request_blocks(table.first, max_context_tokens, flight, self.deployment.dcp)
+            for table in self.tables
+        )
 
     def check_context(self, context_tokens: int) -> None:
         """Raise InputError for a context that the model cannot have."""
@@ -262,15 +290,17 @@ def steady_blocks(page: Page, context_tokens: int, dcp: int) -> int:
     return min(needed, bound + 1 if page.is_window else bound)
 
 
-def request_blocks(page: Page, max_context_tokens: int, in_flight_tokens: int, dcp: int) -> int:
+def request_blocks(page: Page, max_context_tokens: int, flight: Flight, dcp: int) -> int:
     """Blocks of one table that the server reserves for a request of `max_context_tokens`."""
     if page.is_full:
-        return -(-(-(-max_context_tokens // dcp_share(page, dcp))) // page.block_tokens)
-    if page.kind == "window" or page.kind == "window_latent":
-        reach = _bound(page) - 1 + page.retained_tokens + in_flight_tokens
+        return steady_blocks(page, max_context_tokens, dcp)
+    if page.kind == "cross":
+        return -(-flight.batched_tokens // page.block_tokens)
+    if page.is_window:
+        reach = _bound(page) - 1 + page.retained_tokens + flight.tokens
         return -(-min(reach, max_context_tokens) // page.block_tokens) + 1
     if page.kind == "chunk":
-        return -(-min(_bound(page) + in_flight_tokens, max_context_tokens) // page.block_tokens)
+        return -(-min(_bound(page) + flight.tokens, max_context_tokens) // page.block_tokens)
     return steady_blocks(page, max_context_tokens, dcp)
 
 
@@ -282,7 +312,9 @@ def dcp_share(page: Page, dcp: int) -> int:
 def rank_of(pp_rank: int, layers: int, groups: Sequence[Group], pool_bytes: int, dcp: int) -> Rank:
     """The figures of one pipeline rank from its share of the groups."""
     ordered = _in_order(groups)
-    growing = sum((page.bytes_per_token / dcp_share(page, dcp) for page in ordered if page.is_full), Fraction(0))
+    growing = sum(
+        (page.bytes_per_token / dcp_share(page, dcp) for page in ordered if page.is_full), Fraction(0)
+    )
     return Rank(
         pp_rank=pp_rank,
         layers=layers,

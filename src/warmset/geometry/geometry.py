@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-from warmset.errors import InputError
 from warmset.geometry import deploy
 from warmset.geometry.cache import Cache
 from warmset.geometry.deployment import whole
@@ -15,14 +14,23 @@ MAX_LAYERS = 4096
 MAX_HEADS = 65536
 MAX_HEAD_DIM = 1 << 16
 
-ELEMENT_BYTES_OF_WEIGHTS = {"float32": 4.0, "bfloat16": 2.0, "float16": 2.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5, "int4": 0.5}
+ELEMENT_BYTES_OF_WEIGHTS = {
+    "float32": 4.0,
+    "bfloat16": 2.0,
+    "float16": 2.0,
+    "fp8": 1.0,
+    "int8": 1.0,
+    "fp4": 0.5,
+    "int4": 0.5,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Geometry:
     """A model's caches, in the order in which the server registers its layers.
 
-    `draft_caches` are the model's own speculative (MTP) layers, used when speculation is on.
+    `draft_caches` are the model's own speculative (MTP) layers, used when speculation is on; they form
+    `draft_modules` modules. A model without any cache is an encoder: its footprint is refused.
     `declared_kv_dtype` is what the checkpoint asks for (`auto`: the model's own type).
     `model_dtype` is the type in which the server runs the model; `native_dtype` that of the weights on disk.
     Parameter counts and `max_context_tokens` are None where the configuration does not state them.
@@ -35,7 +43,7 @@ class Geometry:
     architecture: str | None = None
     attention_heads: int | None = None
     draft_caches: tuple[Cache, ...] = ()
-    draft_layers: int = 0
+    draft_modules: int = 0
     model_dtype: str = "bfloat16"
     native_dtype: str | None = None
     declared_kv_dtype: str = "auto"
@@ -43,7 +51,7 @@ class Geometry:
     max_context_tokens: int | None = None
     max_context_key: str | None = None
     block_outermost: bool = False
-    retains_lookahead: bool = False
+    least_batched_tokens: int = 0
     parameters: int | None = None
     active_parameters: int | None = None
     stored_weight_bytes: int | None = None
@@ -52,7 +60,9 @@ class Geometry:
     @property
     def kv_heads(self) -> tuple[int, ...]:
         """The distinct KV-head counts that tensor parallelism splits."""
-        return tuple(sorted({c.kv_heads for c in (*self.caches, *self.draft_caches) if c.kv_heads is not None}))
+        return tuple(
+            sorted({c.kv_heads for c in (*self.caches, *self.draft_caches) if c.kv_heads is not None})
+        )
 
     @property
     def has_latent(self) -> bool:
@@ -84,6 +94,7 @@ class Geometry:
         speculative_tokens: int = 0,
         prefix_caching: bool = True,
         hybrid_manager: bool = True,
+        max_context_tokens: int | None = None,
     ) -> Footprint:
         """The cost in one deployment; see `Footprint`.
 
@@ -97,6 +108,7 @@ class Geometry:
             speculative_tokens: draft tokens per step; adds the model's own MTP layers and state copies.
             prefix_caching: off saves the copies of recurrent state that prefix caching needs.
             hybrid_manager: off makes window and chunk layers beside full ones grow like full ones.
+            max_context_tokens: the server's `--max-model-len`, where it is less than the model's own maximum.
 
         Raises:
             InputError: for a deployment that the model or the server cannot have.
@@ -112,6 +124,7 @@ class Geometry:
             speculative_tokens=speculative_tokens,
             prefix_caching=prefix_caching,
             hybrid_manager=hybrid_manager,
+            max_context_tokens=max_context_tokens,
         )
 
     def renamed(self, name: str | None) -> "Geometry":
@@ -129,14 +142,3 @@ def uniform(layers: int, kv_heads: int, head_dim: int) -> Geometry:
     whole(head_dim, "`--head-dim`", high=MAX_HEAD_DIM)
     caches = tuple(FullAttention(layer, kv_heads, head_dim, head_dim) for layer in range(layers))
     return Geometry(caches=caches, layers=layers)
-
-
-def require_caches(geometry: Geometry, config_key: str) -> Geometry:
-    """The geometry, if its model caches anything; InputError names why it does not otherwise."""
-    if not geometry.caches:
-        raise InputError(
-            f"the model is an encoder (`{config_key}`): it keeps no KV cache, so there is nothing to offload",
-            hint="name a model that generates text",
-        )
-    return geometry
-

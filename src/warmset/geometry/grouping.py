@@ -12,7 +12,7 @@ from functools import reduce
 
 from warmset.errors import InputError
 from warmset.geometry.packing import packed_groups
-from warmset.geometry.page import Page
+from warmset.geometry.page import Kind, Page
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,7 @@ def group_pages(pages: Sequence[Page], *, block_outermost: bool, hybrid_manager:
     if same_growth(pages):
         return (group_of(everything, pages, mixed=True),)
     if block_outermost and len({page.bytes for page in pages}) > 1:
-        return tuple(
-            group_of(members, pages, mixed=True)
-            for members in packed_groups(pages, same_growth)
-        )
+        return tuple(group_of(members, pages, mixed=True) for members in packed_groups(pages, same_growth))
     unified = unify_page_bytes(pages)
     if unified is None:
         return (_all_full(pages),)
@@ -79,7 +76,9 @@ def pool_bytes_per_block(groups: Sequence[Group], *, block_outermost: bool) -> i
 def tp_replicas(groups: Sequence[Group], tp: int, dcp: int) -> int:
     """How many consecutive TP ranks hold the same bytes in every layer."""
     copies = [
-        1 if page.max_tp_shards is None or (page.dcp_sharded and dcp > 1) else max(1, tp // page.max_tp_shards)
+        1
+        if page.max_tp_shards is None or (page.dcp_sharded and dcp > 1)
+        else max(1, tp // page.max_tp_shards)
         for group in groups
         for page in group.pages
     ]
@@ -113,7 +112,8 @@ def same_growth(pages: Sequence[Page]) -> bool:
         return all(page.kind == "chunk" and page.chunk_tokens == first.chunk_tokens for page in pages)
     if first.kind == "state":
         return all(
-            page.kind == "state" and page.copies == first.copies and page.bytes == first.bytes for page in pages
+            page.kind == "state" and page.copies == first.copies and page.bytes == first.bytes
+            for page in pages
         )
     return all(page.kind == first.kind for page in pages)
 
@@ -170,17 +170,18 @@ def _repeating_groups(pages: Sequence[Page]) -> tuple[Group, ...]:
             buckets.append((list(members), [page]))
     counts = [len(members) for members, _ in buckets]
     size = max(counts) if max(counts) < min(counts) * 1.5 else min(counts)
-    groups = []
+    groups: list[Group] = []
     for members, _ in buckets:
         ways = -(-len(members) // size)
-        for way in range(ways):
-            groups.append(group_of(members[way::ways], pages))
+        groups.extend(group_of(members[way::ways], pages) for way in range(ways))
     return tuple(groups)
 
 
 def _all_full(pages: Sequence[Page]) -> Group:
     """Latent layers beside window layers whose pages do not fit together: all are allocated like full ones."""
-    if not any(page.kind in ("window_latent", "chunk") for page in pages) and any(p.kind == "window" for p in pages):
+    if not any(page.kind in ("window_latent", "chunk") for page in pages) and any(
+        p.kind == "window" for p in pages
+    ):
         promoted = promote_local(pages)
         if same_growth(promoted):
             return group_of(range(len(promoted)), promoted, mixed=True)
@@ -198,7 +199,7 @@ def _promoted(page: Page, block_tokens: int | None) -> Page:
     padded = page.padded_bytes
     if padded is not None:
         padded = max(padded, page.unpadded_bytes * block // page.block_tokens)
-    kind = "latent" if page.kind == "window_latent" else "full"
+    kind: Kind = "latent" if page.kind == "window_latent" else "full"
     return replace(page, kind=kind, block_tokens=block, padded_bytes=padded, retained_tokens=0)
 
 

@@ -52,4 +52,8 @@ def _entry(form: HeadFormat, head_dim: int, value_head_dim: int) -> str:
     if form.packed_bytes is not None:
         return f"{form.slots_per_head * form.packed_bytes} B (key, value and scales)"
     size = ELEMENT_BYTES[form.element]
-    return f"2 × {head_dim} × {size} B" if head_dim == value_head_dim else f"({head_dim} + {value_head_dim}) × {size} B"
+    return (
+        f"2 × {head_dim} × {size} B"
+        if head_dim == value_head_dim
+        else f"({head_dim} + {value_head_dim}) × {size} B"
+    )

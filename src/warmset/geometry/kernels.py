@@ -23,11 +23,16 @@ class Kernel:
     @property
     def smallest(self) -> int:
         """The smallest block that the kernel runs."""
-        return min((*self.sizes, *(() if self.multiple_of is None else (self.multiple_of,))))
+        return min(self.offers)
+
+    @property
+    def offers(self) -> tuple[int, ...]:
+        """The exact sizes, and the size whose multiples it takes."""
+        return self.sizes if self.multiple_of is None else (*self.sizes, self.multiple_of)
 
     def accepts(self, block_tokens: int) -> bool:
         """Whether blocks of this size run, split into kernel blocks if need be."""
-        return any(block_tokens % size == 0 for size in (*self.sizes, *((self.multiple_of,) if self.multiple_of else ())))
+        return any(block_tokens % size == 0 for size in self.offers)
 
     def default(self) -> int:
         """The block size that the server picks for it."""
@@ -55,6 +60,8 @@ INDEXER = Kernel(sizes=(64,))
 CPU_LATENT = Kernel(sizes=(16,))
 MINIMAX_SPARSE = Kernel(sizes=(128,))
 DEEPSEEK_V4 = Kernel(sizes=(256,))
+DEEPSEEK_V4_WINDOW = Kernel(multiple_of=32)
+DEEPSEEK_V4_STATE = Kernel(multiple_of=1)
 
 
 def attention_kernel(kv_dtype: str, platform: str) -> Kernel:

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 
 from warmset.errors import InputError, UnknownName
 
-ALIASES = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp8e4m3": "fp8_e4m3", "fp8e5m2": "fp8_e5m2"}
+ALIASES = {
+    "fp16": "float16",
+    "half": "float16",
+    "bf16": "bfloat16",
+    "fp8e4m3": "fp8_e4m3",
+    "fp8e5m2": "fp8_e5m2",
+}
 PER_TOKEN_HEAD = ("int4_per_token_head", "int8_per_token_head", "fp8_per_token_head")
 TURBOQUANT = {
     # name: (key bits, value bits); 8-bit keys are plain fp8 without a norm
@@ -58,7 +64,10 @@ def parse_kv_dtype(name: str) -> str:
     canonical = ALIASES.get(lowered, lowered)
     if canonical not in KV_DTYPES:
         raise UnknownName(
-            "KV dtype", name[:80], (*KV_DTYPES, *ALIASES), hint="known: " + ", ".join((*KV_DTYPES, "fp16", "bf16"))
+            "KV dtype",
+            name[:80],
+            (*KV_DTYPES, *ALIASES),
+            hint="known: " + ", ".join((*KV_DTYPES, "fp16", "bf16")),
         )
     return canonical
 
@@ -82,7 +91,7 @@ def head_format(kv_dtype: str, model_dtype: str, head_dim: int, value_head_dim: 
     if kv_dtype in NVFP4:
         if head_dim != value_head_dim:
             raise InputError(
-                f"KV dtype `{kv_dtype}` needs keys and values of one size, not `head_dim` {head_dim} and {value_head_dim}",
+                f"KV dtype `{kv_dtype}` needs equal sizes of keys and values, not {head_dim} and {value_head_dim}",
                 hint="use `--kv-dtype fp8`",
             )
         return HeadFormat(element, head_dim // 2 + head_dim // 16, slots_per_head=2)
@@ -105,4 +114,8 @@ def quantized(kv_dtype: str) -> str:
     """The quantization mode as vLLM tells modes apart: layers of different modes never share a group."""
     if kv_dtype in PLAIN:
         return ""
-    return "fp8" if kv_dtype.startswith("fp8") and kv_dtype not in PER_TOKEN_HEAD else kv_dtype.removesuffix("_4over6")
+    return (
+        "fp8"
+        if kv_dtype.startswith("fp8") and kv_dtype not in PER_TOKEN_HEAD
+        else kv_dtype.removesuffix("_4over6")
+    )

@@ -53,11 +53,15 @@ def from_config(config: Mapping[str, Any], *, name: str | None = None) -> Geomet
 def _from_path(path: Path) -> Geometry:
     file = path / CONFIG_NAME if path.is_dir() else path
     if not file.exists():
-        raise InputError(f"there is no `{CONFIG_NAME}` in `{path}`", hint="give the folder of a model, or its config.json")
+        raise InputError(
+            f"there is no `{CONFIG_NAME}` in `{path}`", hint="give the folder of a model, or its config.json"
+        )
     config = read_config(file)
     name = config.get("_name_or_path")
     folder = file.parent.name if file.name == CONFIG_NAME else file.stem
-    return from_config(config, name=name if isinstance(name, str) and name and len(name) < 200 else folder or None)
+    return from_config(
+        config, name=name if isinstance(name, str) and name and len(name) < 200 else folder or None
+    )
 
 
 def _from_hub(model_id: str, download: bool) -> Geometry:
@@ -81,7 +85,7 @@ def _from_hub(model_id: str, download: bool) -> Geometry:
         "model",
         model_id[:120],
         names(),
-        hint="it is in neither the catalogue nor the local Hugging Face cache: add `--download`, or give its config.json",
+        hint="neither the catalogue nor the local Hugging Face cache has it: add `--download`, or give its config.json",
     )
 
 

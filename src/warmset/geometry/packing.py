@@ -63,7 +63,9 @@ def least_padding(counts: Sequence[int], floor: int) -> int:
     top = max(counts)
     if floor > top:
         return floor
-    return min(range(max(floor, 1), top + 1), key=lambda step: (sum(-count % step for count in counts), -step))
+    return min(
+        range(max(floor, 1), top + 1), key=lambda step: (sum(-count % step for count in counts), -step)
+    )
 
 
 def _by_size(bucket: Sequence[int], pages: Sequence[Page]) -> dict[int, list[int]]:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from warmset.errors import InputError
 from warmset.geometry.deployment import Deployment
+from warmset.geometry.kernels import Kernel
 from warmset.geometry.page import ELEMENT_BYTES, Page
 
 Scan = Literal["mamba1", "mamba2", "gated_delta", "kda", "short_conv", "linear"]
@@ -52,6 +53,10 @@ class State:
             copies=(2 + checkpoints if aligned else 1) + deployment.speculative_tokens,
         )
 
+    def kernel(self, deployment: Deployment) -> Kernel:
+        """A state is not divided into tokens: any block size will do."""
+        return Kernel(multiple_of=1)
+
     def formula(self, deployment: Deployment) -> str:
         """Bytes of one copy on one rank."""
         shapes, elements = self._parts(deployment)
@@ -62,7 +67,9 @@ class State:
         return " + ".join(parts)
 
     def _parts(self, deployment: Deployment) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
-        tp, shapes, elements = deployment.tp, [], []
+        tp = deployment.tp
+        shapes: list[tuple[int, ...]] = []
+        elements: list[str] = []
         if self.conv_dim:
             groups = self.groups if self.groups % tp == 0 else tp
             channels = self.conv_dim + 2 * groups * self.group_dim

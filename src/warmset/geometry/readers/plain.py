@@ -1,15 +1,69 @@
 """Models whose layers are all alike: full attention, or one sliding window for all."""
 
 from warmset.geometry.config import Config
-from warmset.geometry.readers.parts import Parts, layer_count, model_window, read_heads
+from warmset.geometry.readers.drafts import draft_count, draft_full
+from warmset.geometry.readers.parts import Parts, layer_count, read_heads, window_tokens
 
 
 def read(config: Config) -> Parts:
-    """Llama, Qwen, Mistral, Phi and their many relatives."""
+    """Llama, Qwen, Mistral, Phi and their many relatives.
+
+    A `sliding_window` counts for every layer, unless `layer_types` lists other layers too: these models then
+    run without a window.
+    """
     layers, heads = layer_count(config), read_heads(config)
-    window = model_window(config)
+    window = window_tokens(config)
+    types = config.strings("layer_types")
+    if types is not None and any(name != "sliding_attention" for name in types):
+        window = None
+    drafts = draft_count(config)
     return Parts(
         layers=layers,
         attention_heads=heads.attention,
         caches=tuple(heads.windowed(layer, window) for layer in range(layers)),
+        draft_caches=draft_full(heads, layers, drafts),
+        draft_modules=drafts,
     )
+
+
+def read_multi_query(config: Config) -> Parts:
+    """Falcon and GPT-BigCode: one KV head where `multi_query` is set (and Falcon's newer layout is not)."""
+    layers = layer_count(config)
+    single = config.flag("multi_query") and not config.flag("new_decoder_architecture")
+    heads = read_heads(config, kv=1 if single else None)
+    return Parts(
+        layers=layers,
+        attention_heads=heads.attention,
+        caches=tuple(heads.full(layer) for layer in range(layers)),
+    )
+
+
+def read_dbrx(config: Config) -> Parts:
+    """DBRX and MPT: the KV heads are in `attn_config`."""
+    layers = layer_count(config)
+    inner = config.section("attn_config")
+    heads = read_heads(config, kv=inner.maybe_integer("kv_n_heads", kind="heads"))
+    return Parts(
+        layers=layers,
+        attention_heads=heads.attention,
+        caches=tuple(heads.full(layer) for layer in range(layers)),
+    )
+
+
+def read_expanded_latent(config: Config) -> Parts:
+    """MiniCPM3: its configuration looks like MLA, but vLLM caches keys and values of every head."""
+    layers = layer_count(config)
+    heads = read_heads(config, kv=config.integer("num_attention_heads", kind="heads"))
+    dim = config.integer("qk_nope_head_dim") + config.integer("qk_rope_head_dim")
+    expanded = type(heads)(heads.attention, heads.kv, dim, dim)
+    return Parts(
+        layers=layers,
+        attention_heads=heads.attention,
+        caches=tuple(expanded.full(layer) for layer in range(layers)),
+        notes=("vLLM does not use latent attention for MiniCPM3: it caches keys and values of every head",),
+    )
+
+
+def read_bidirectional(config: Config) -> Parts:
+    """Encoders: attention in both directions, without a cache."""
+    return Parts(layers=layer_count(config), caches=())
