@@ -161,6 +161,44 @@ class Footprint:
         return self.pool_bytes_per_block * per_token if per_token else None
 
     @property
+    def grows_up_to_tokens(self) -> int | None:
+        """The longest window or chunk of a model in which no layer grows without bound; None for the others."""
+        if self.bytes_per_token:
+            return None
+        return max(self.windows, default=None)
+
+    @property
+    def growth(self) -> str:
+        """In words: `grows with the context`, `grows up to 4,096 tokens` or `constant`."""
+        if self.bytes_per_token:
+            return "grows with the context"
+        bound = self.grows_up_to_tokens
+        return "constant" if bound is None else f"grows up to {bound:,} tokens"
+
+    @property
+    def formula(self) -> tuple[str, ...]:
+        """One line per group of layers, numbers filled in; they add up to the totals of all ranks."""
+        return tuple(self.formula_of(group) for group in self.groups)
+
+    def formula_of(self, group: LayerGroup) -> str:
+        """`61 layers × 576 × 2 B × 8 ranks = 562,176 B per token`."""
+        tp, total = self.deployment.tp, self.total_of(group)
+        ranks = f" × {tp} ranks" if tp > 1 else ""
+        layers = f"{group.layers} layer{'s' * (group.layers != 1)}"
+        unit = "per session" if group.kind == "state" else "per token"
+        if group.window_tokens is not None:
+            unit += f", up to {group.window_tokens:,} tokens"
+        if group.encoder_tokens is not None:
+            unit = f"per encoder token, {group.encoder_tokens:,} of them"
+        inner = f"({group.formula})" if " + " in group.formula else group.formula
+        return f"{layers} × {inner}{ranks} = {exact(total)} B {unit}"
+
+    def total_of(self, group: LayerGroup) -> Fraction:
+        """Bytes of all layers of a group on all ranks: per token, or of one copy of a state."""
+        each = Fraction(group.state_bytes or 0) if group.bytes_per_token is None else group.bytes_per_token
+        return self.deployment.tp * group.layers * each
+
+    @property
     def windows(self) -> dict[int, Fraction]:
         """Bytes per token, all ranks together, of the layers of each window (or chunk) length."""
         found: dict[int, Fraction] = {}
@@ -256,6 +294,11 @@ class Footprint:
             ),
             Fraction(0),
         )
+
+
+def exact(value: Fraction | int) -> str:
+    """A number of bytes with separators, with decimals only where it has any."""
+    return f"{int(value):,}" if value == int(value) else f"{float(value):,.3f}".rstrip("0")
 
 
 def session_bytes(page: Page, context_tokens: int, dcp: int) -> Fraction:
