@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("warmset.cli.plan", "Decide whether to offload KV cache, and size the tier."),
     "footprint": ("warmset.cli.footprint", "Show what a model's KV cache costs, with the formula."),
     "launch": ("warmset.cli.launch", "Write exactly what to type, for a server version."),
+    "check": ("warmset.cli.check", "Check commands, manifests and logs for KV-offload traps."),
     "tier": ("warmset.cli.tier", "Look into, measure and tend a store below RAM."),
     "completion": ("warmset.cli.completion", "Print the completion script of a shell."),
 }

@@ -1,0 +1,232 @@
+"""Reads the given paths and links what belongs together: env files, ConfigMaps, LMCache files, logs."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from warmset.checks.inputs.dockerfile import read_dockerfile
+from warmset.checks.inputs.envfile import looks_like_env, read_env
+from warmset.checks.inputs.logs import Log, looks_like_log, read_log
+from warmset.checks.inputs.parsed import Parsed
+from warmset.checks.inputs.shellfile import read_shell
+from warmset.checks.inputs.systemd import read_systemd
+from warmset.checks.inputs.yamlfile import read_yaml
+from warmset.checks.record import ServerLaunch
+from warmset.checks.text import MAX_FILE_BYTES, Source, Word, read_source
+from warmset.checks.tree import Node
+from warmset.errors import InputError
+from warmset.meters import Snapshot
+
+# A deployment repository has hundreds of files; far more means that the wrong directory was given.
+MAX_FILES = 20_000
+_SUFFIXES = frozenset((".yaml", ".yml", ".json", ".sh", ".bash", ".env", ".service", ".log", ".dockerfile"))
+_SKIPPED = frozenset((".git", "node_modules", ".venv", "venv", "__pycache__", ".terraform"))
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Everything that was read, linked."""
+
+    parsed: tuple[Parsed, ...]
+    launches: tuple[ServerLaunch, ...]
+    logs: tuple[Log, ...] = ()
+    lmcache: tuple[Node, ...] = ()
+    mooncake: tuple[Node, ...] = ()
+    queries: tuple[Word, ...] = ()
+    snapshot: Snapshot | None = None
+    notes: tuple[str, ...] = ()
+
+    def source(self, name: str) -> Source | None:
+        """The source with this name."""
+        return next((p.source for p in self.parsed if p.source.name == name), None)
+
+
+def collect(paths: Sequence[str], stdin: bytes | None = None, commands: Iterable[Parsed] = ()) -> Inputs:
+    """Read files, directories and `-` (standard input).
+
+    Only files below the given paths are opened, symbolic links out of them are not followed, nothing is
+    executed. A file that is named must be readable; in a directory, files that are no input are passed over.
+    Raises InputError.
+    """
+    parsed: list[Parsed] = list(commands)
+    notes: list[str] = []
+    for path in paths:
+        if path == "-":
+            parsed.append(read(read_source("<stdin>", stdin or b"")))
+            continue
+        if not os.path.exists(path):
+            raise InputError(
+                f"no file or directory `{path[:200]}`",
+                hint="a command goes behind `--`: `warmset check -- vllm serve …`",
+            )
+        if os.path.isdir(path):
+            for file in _walk(Path(path)):
+                try:
+                    one = read(_open(file))
+                except InputError as error:
+                    notes.append(f"passed over: {error.message}")
+                    continue
+                parsed.append(one)
+        else:
+            parsed.append(read(_open(Path(path))))
+    return _link(parsed, notes)
+
+
+def read(source: Source) -> Parsed:
+    """Read one source as what its name, or else its text, says it is."""
+    name = os.path.basename(source.name).lower()
+    suffix = os.path.splitext(name)[1]
+    text = source.text
+    if re.match(r"(docker|container)file", name) or suffix == ".dockerfile":
+        return read_dockerfile(source)
+    if suffix == ".service":
+        return read_systemd(source)
+    if suffix in (".yaml", ".yml", ".json"):
+        return read_yaml(source)
+    if suffix in (".sh", ".bash"):
+        return read_shell(source)
+    if suffix == ".env" or name.startswith(".env"):
+        return read_env(source)
+    if suffix in (".log", ".out") or looks_like_log(text):
+        return _log(source)
+    if re.search(r"^\[Service\]", text, re.MULTILINE):
+        return read_systemd(source)
+    if re.search(r"^FROM\s+\S", text, re.MULTILINE) and re.search(
+        r"^(CMD|ENTRYPOINT|RUN)\b", text, re.MULTILINE
+    ):
+        return read_dockerfile(source)
+    if text.lstrip()[:1] == "{" or re.search(
+        r"^(apiVersion|services|servingEngineSpec|kind|- op|---)\b", text, re.MULTILINE
+    ):
+        return read_yaml(source)
+    if looks_like_env(text) and not text.startswith("#!"):
+        return read_env(source)
+    if re.search(r"^[a-z_\-]+:(\s|$)", text, re.MULTILINE) and not re.search(
+        r"\b(vllm|sglang|lmcache)\b.* --", text
+    ):
+        return read_yaml(source)
+    shell = read_shell(source)
+    return (
+        _log(source)
+        if not shell.launches and re.search(r"KV cache|LMCache|Errno|vllm|sglang", text)
+        else shell
+    )
+
+
+def _log(source: Source) -> Parsed:
+    parsed = Parsed(source, "log")
+    parsed.log = read_log(source)
+    if parsed.log.launch is not None:
+        parsed.launches = [parsed.log.launch]
+    return parsed
+
+
+def _open(path: Path) -> Source:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise InputError(
+            f"cannot read `{path}`: {error.strerror}", hint="check the path and its permissions"
+        ) from None
+    return read_source(str(path), data)
+
+
+def _walk(root: Path) -> Iterator[Path]:
+    top = root.resolve()
+    seen = 0
+    for directory, names, files in os.walk(root, followlinks=False):
+        names[:] = sorted(n for n in names if n not in _SKIPPED)
+        for name in sorted(files):
+            path = Path(directory) / name
+            lowered = name.lower()
+            wanted = path.suffix.lower() in _SUFFIXES or lowered.startswith(
+                ("dockerfile", "containerfile", ".env")
+            )
+            if (
+                not wanted
+                or (path.is_symlink() and not path.resolve().is_relative_to(top))
+                or not path.is_file()
+            ):
+                continue
+            seen += 1
+            if seen > MAX_FILES:
+                raise InputError(
+                    f"`{root}` holds more than {MAX_FILES:,} files",
+                    hint="give the directory of one deployment",
+                )
+            yield path
+
+
+def _link(parsed: list[Parsed], notes: list[str]) -> Inputs:
+    maps = {name: values for p in parsed for name, values in p.config_maps.items()}
+    env_files = [p for p in parsed if p.kind == "env"]
+    logs = [p.log for p in parsed if p.log is not None]
+    used: set[int] = set()
+    launches: list[ServerLaunch] = []
+    started = any(launch.origin != "log" for p in parsed for launch in p.launches)
+    for p in parsed:
+        for launch in [*p.launches, *p.cache_servers]:
+            if launch.origin == "log" and started:
+                continue
+            launches.append(_with_env(launch, p, maps, env_files, used))
+        notes.extend(p.notes)
+    for p in env_files:
+        if id(p) not in used and p.env:
+            launches.append(_env_only(p))
+    if len(logs) == 1 and logs[0].version is not None:
+        launches = [
+            launch.with_(
+                version=launch.version or logs[0].version, version_source=launch.version_source or "the log"
+            )
+            if launch.server == "vllm"
+            else launch
+            for launch in launches
+        ]
+    return Inputs(
+        tuple(parsed),
+        tuple(launches),
+        tuple(logs),
+        tuple(node for p in parsed for node in p.lmcache),
+        tuple(node for p in parsed for node in p.mooncake),
+        tuple(word for p in parsed for word in p.queries),
+        next((p.snapshot for p in parsed if p.snapshot is not None), None),
+        tuple(dict.fromkeys(notes)),
+    )
+
+
+def _with_env(
+    launch: ServerLaunch,
+    parsed: Parsed,
+    maps: dict[str, dict[str, Word]],
+    files: list[Parsed],
+    used: set[int],
+) -> ServerLaunch:
+    env: dict[str, Word] = {}
+    for name in [n for n in launch.env if n.startswith("\0")]:
+        env.update(maps.get(name.split(":", 1)[1], {}))
+    referred = launch.settings.get("env_file")
+    for p in files:
+        base = os.path.basename(p.source.name)
+        here = (
+            os.path.dirname(p.source.name) == os.path.dirname(parsed.source.name) or parsed.kind == "command"
+        )
+        named = referred is not None and os.path.basename(referred.value) == base
+        mentioned = base in parsed.source.text
+        if (
+            named
+            or mentioned
+            or (here and launch.origin in ("shell", "command", "config", "systemd", "dockerfile"))
+        ):
+            used.add(id(p))
+            env.update(p.env)
+    own = {k: v for k, v in launch.env.items() if not k.startswith("\0")}
+    return launch.with_(env={**env, **own}) if env or len(own) != len(launch.env) else launch
+
+
+def _env_only(parsed: Parsed) -> ServerLaunch:
+    """An env file alone: the server that it is for is somewhere else."""
+    where = next(iter(parsed.env.values()))
+    return ServerLaunch("vllm", where, env=parsed.env, origin="env", complete=False)

@@ -1,0 +1,139 @@
+"""A server's log: the facts that it states, each with its line."""
+
+import ast
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from warmset.checks.record import Flag, ServerLaunch
+from warmset.checks.text import Source, Text, Word
+
+_LOOKS_LIKE_LOG = re.compile(
+    r"^(\(\w[^)]*\) )?(\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d|(INFO|WARNING|ERROR|DEBUG|CRITICAL)\b[ :]|"
+    r"\[\d\d:\d\d:\d\d|Traceback \(most recent call last\)|\w*Error: )",
+    re.MULTILINE,
+)
+_VERSION = re.compile(r"(?:vLLM API server version|LLM engine \(v|vLLM version:?)\s*v?(\d+\.\d+(?:\.\d+)?)")
+_ARGS = re.compile(r"non-default args: (\{.*\})")
+_POOL_TOKENS = re.compile(r"GPU KV cache size: ([\d,]+) tokens")
+_POOL_BYTES = re.compile(r"Available KV cache memory: ([\d.]+) GiB")
+_REQUEST = re.compile(r"(?i)\breq(?:uest)?[ _]?id:? ?([\w.\-]+)(.*)")
+_RANK = re.compile(r"(?:TP|rank)[ =:]?(\d+)")
+
+
+@dataclass(slots=True)
+class Log:
+    """A log and what it states; every figure comes with the word that states it."""
+
+    source: Source
+    version: str | None = None
+    pool_tokens: tuple[int, Word] | None = None
+    pool_bytes_per_rank: tuple[float, Word] | None = None
+    pool_ranks: int = 0
+    repeated: tuple[int, Word] | None = None
+    launch: ServerLaunch | None = None
+    lines: int = 0
+
+    def search(self, pattern: "re.Pattern[str]") -> "tuple[re.Match[str], Word] | None":
+        """The first match, with its place."""
+        match = pattern.search(self.source.text)
+        if match is None:
+            return None
+        return match, Word(match[0], self.source.whole(), match.start(), match.end())
+
+
+def looks_like_log(text: str) -> bool:
+    """Whether a text of unknown kind is a log: most of its first lines start like one."""
+    head = [line for line in text[:20_000].splitlines()[:40] if line.strip()]
+    return bool(head) and sum(bool(_LOOKS_LIKE_LOG.match(line)) for line in head) * 3 >= len(head)
+
+
+def read_log(source: Source) -> Log:
+    """Read a log."""
+    log = Log(source, lines=source.text.count("\n") + 1)
+    whole = source.whole()
+    if match := _VERSION.search(source.text):
+        log.version = match[1]
+    if match := _POOL_TOKENS.search(source.text):
+        tokens = int(match[1].replace(",", "")[:18] or 0)
+        log.pool_tokens = (tokens, Word(match[0], whole, match.start(), match.end()))
+    pools = list(_POOL_BYTES.finditer(source.text))
+    if pools:
+        smallest = min(float(m[1]) for m in pools if m[1].count(".") <= 1 and m[1] != ".")
+        first = pools[0]
+        log.pool_bytes_per_rank = (smallest * 2**30, Word(first[0], whole, first.start(), first.end()))
+        log.pool_ranks = len(pools)
+    log.repeated = _repeated(source, whole)
+    if match := _ARGS.search(source.text):
+        log.launch = _launch(log, match, whole)
+    return log
+
+
+def _repeated(source: Source, whole: Text) -> tuple[int, Word] | None:
+    """The request line that comes back most often, word for word but for its time stamp."""
+    seen: Counter[tuple[str, str]] = Counter()
+    first: dict[tuple[str, str], tuple[int, int]] = {}
+    for match in _REQUEST.finditer(source.text):
+        key = (match[1], match[2].strip()[:200])
+        if not key[1]:
+            continue
+        seen[key] += 1
+        first.setdefault(key, match.span())
+        if len(seen) > 50_000:
+            break
+    if not seen:
+        return None
+    key, count = seen.most_common(1)[0]
+    start, end = first[key]
+    return count, Word(source.text[start:end], whole, start, end)
+
+
+def _launch(log: Log, match: "re.Match[str]", whole: Text) -> ServerLaunch | None:
+    """The command line that vLLM repeats in its log (`non-default args: {…}`), read back as flags."""
+    if len(match[1]) > 20_000:
+        return None
+    try:
+        values = ast.literal_eval(_literal(match[1]))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    if not isinstance(values, dict):
+        return None
+    flags: dict[str, tuple[Flag, ...]] = {}
+    positionals: list[Word] = []
+    for key, value in values.items():
+        at = match.start(1) + max(0, match[1].find(repr(key)))
+        span = (at, at + len(repr(key)))
+        shown = json.dumps(value) if isinstance(value, (dict, list)) else str(value)
+        held = Word(shown, whole, *span)
+        if key in ("model_tag", "model"):
+            positionals.append(held)
+            continue
+        name = "--" + str(key).replace("_", "-")
+        if value is False:
+            name = "--no-" + name[2:]
+        flags[name] = (Flag(name, held, None if isinstance(value, bool) else held),)
+    where = Word("non-default args", whole, match.start(), match.start() + 16)
+    return ServerLaunch(
+        "vllm",
+        where,
+        words=(where,),
+        flags=flags,
+        positionals=tuple(positionals),
+        version=log.version,
+        version_source="the log",
+        origin="log",
+        complete=False,
+    )
+
+
+def _literal(text: str) -> str:
+    """`KVTransferConfig(kv_connector='X', …)` inside the dictionary becomes a plain dictionary."""
+    text = re.sub(r"<[\w.]+: ('[^']*')>", r"\1", text)
+    for _ in range(4):
+        text = re.sub(
+            r"\b[A-Z]\w*\(((?:[^()'\"]|'[^']*'|\"[^\"]*\")*)\)",
+            lambda m: "{" + re.sub(r"(^|, )(\w+)=", r"\1'\2': ", m[1]) + "}",
+            text,
+        )
+    return text

@@ -1,0 +1,89 @@
+"""Connector names that the version does not register."""
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from warmset.checks.case import Case
+from warmset.checks.findings import Answer, Hit, Rule, replacing
+from warmset.checks.kv import Connector
+
+# Renamed with the V1 engine; the tables know only connectors, not which one took over.
+_SUCCESSORS = {"LMCacheConnector": "LMCacheConnectorV1"}
+
+
+def check(case: Case) -> Iterator[Answer]:
+    """Every written connector, children of a MultiConnector too."""
+    if not case.vllm:
+        return
+    names = {c.name for c in case.engine.connectors()}
+    for connector in _written(case):
+        if connector.name in names or connector.fields.get("kv_connector_module_path"):
+            continue
+        yield _hit(case, connector, names)
+
+
+def _written(case: Case) -> Iterator[Connector]:
+    if case.kv.written is not None and case.kv.by_flag:
+        yield case.kv.written
+    else:
+        yield from case.kv.connectors
+
+
+def _hit(case: Case, connector: Connector, names: set[str]) -> Hit:
+    name = connector.name
+    successor = _SUCCESSORS.get(name) or case.engine.replaced_by(name)
+    place = (
+        connector.word.find(f'"{name}"')
+        if f'"{name}"' in connector.word.body.value
+        else connector.word.find(name)
+    )
+    gone = case.engine.removed(name)
+    known = case.engine.versions_with("connector", name)
+    if successor is not None and successor in names:
+        last = f" (last in {gone.last})" if gone is not None else ""
+        return Hit(
+            f"`{name}` is no connector of {case.engine}{last}: it was renamed to `{successor}`",
+            place,
+            fix=f'"kv_connector": "{successor}"',
+            edit=replacing(connector.word, f'"{name}"', f'"{successor}"'),
+        )
+    if gone is not None:
+        hint = {"P2pNcclConnector": "NixlConnector"}.get(name)
+        return Hit(
+            f"`{name}` is gone: {gone.last} was the last version with it, and {case.engine} does not start",
+            place,
+            fix=f'"kv_connector": "{hint}"' if hint else None,
+        )
+    if known:
+        return Hit(
+            f"`{name}` does not exist in {case.engine} yet: it came with {known[0]}",
+            place,
+            fix=f"vLLM {known[0]} or newer",
+        )
+    near = get_close_matches(name, sorted(names), n=1, cutoff=0.6)
+    offer = f": did you mean `{near[0]}`?" if near else ""
+    outside = " A connector of a package needs `kv_connector_module_path`." if not near else ""
+    return Hit(
+        f"`{name}` is no connector of {case.engine}{offer}{outside}",
+        place,
+        fix=f'"kv_connector": "{near[0]}"' if near else None,
+        edit=replacing(connector.word, f'"{name}"', f'"{near[0]}"')
+        if near and name.lower() == near[0].lower()
+        else None,
+    )
+
+
+RULE = Rule(
+    "connector-unknown",
+    "error",
+    "The version has no connector of that name.",
+    "Connectors come, go and are renamed between versions: LMCacheConnector became LMCacheConnectorV1 with the V1 engine, "
+    "SharedStorageConnector became ExampleConnector in 0.13, SimpleCPUOffloadConnector came with 0.19. A server with a "
+    "name that it does not know stops with `Unsupported connector type`. A connector of another package needs "
+    "`kv_connector_module_path` beside it.",
+    '{"kv_connector":"LMCacheConnector","kv_role":"kv_both"}',
+    '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}',
+    "by version, see the connector tables",
+    "vLLM kv_connector/factory.py; LMCache issues 1759, 638",
+    check,
+)

@@ -1,0 +1,73 @@
+"""Host tiers sized as a total against the memory there is."""
+
+from collections.abc import Iterator
+
+from warmset.checks.case import Case
+from warmset.checks.findings import Answer, Hit, Missing, Rule, Severity
+from warmset.checks.sizing import RESERVE_RATIO, HostTier, budgets
+from warmset.units import GIB, format_bytes
+
+
+def check(case: Case) -> Iterator[Answer]:
+    """Totals (and per-rank sizes of one rank) against every known budget."""
+    for tier in case.tiers:
+        if tier.node_bytes != tier.written_bytes * tier.replicas:
+            continue
+        known = budgets(case)
+        if not known:
+            yield Missing("host memory", f"whether {format_bytes(tier.node_bytes)} fit: give --host-ram")
+        for budget in known:
+            severity = _severity(tier.node_bytes / budget.bytes, budget.kind, case)
+            if severity is None:
+                continue
+            relation = "is more than" if tier.node_bytes > budget.bytes else "leaves too little of"
+            why = (
+                " even if the server starts, because pages are taken when first written"
+                if budget.kind == "host"
+                else ""
+            )
+            yield Hit(
+                f"the tier takes {tier.formula}, which {relation} {budget.words}{why}",
+                tier.at,
+                severity,
+                _fix(tier, budget.kind, int(budget.bytes * (1 - RESERVE_RATIO)), case),
+            )
+            break
+
+
+def _severity(share: float, kind: str, case: Case) -> Severity | None:
+    if share > 1:
+        # A request alone reserves memory without limiting it; the chart's requestMemory is what the pod is meant to take.
+        return "warning" if kind == "request" and case.launch.origin != "helm" else "error"
+    return "warning" if share > 1 - RESERVE_RATIO and kind != "request" else None
+
+
+def _fix(tier: HostTier, kind: str, fits: int, case: Case) -> str:
+    needed = -(-tier.node_bytes * 12 // 10 // GIB)
+    if case.launch.origin == "helm":
+        return f'requestMemory: "{needed + 10}Gi"'
+    if kind in ("limit", "request"):
+        return f"memory: {needed}Gi"
+    per_replica = fits // max(1, tier.replicas)
+    if tier.kind in ("native", "simple") and not case.kv.by_flag:
+        return f'"cpu_bytes_to_use": {per_replica}'
+    if tier.kind == "lmcache":
+        return f"LMCACHE_MAX_LOCAL_CPU_SIZE={per_replica // GIB}"
+    if tier.kind.startswith("hicache"):
+        return f"--hicache-size {per_replica // 10**9}"
+    return f"--kv-offloading-size {per_replica // GIB}"
+
+
+RULE = Rule(
+    "host-memory",
+    "error",
+    "A host tier larger than the memory it is to live in.",
+    "A tier's pages are taken when they are first written, so a server can start healthy with a tier larger than the "
+    "machine and be killed hours later. In a container the tier counts to the memory limit, also where it lives in /dev/shm. "
+    "Each data-parallel replica has its own tier.",
+    "vllm serve M --kv-offloading-size 200   # on a host of 176 GiB",
+    "vllm serve M --kv-offloading-size 140",
+    "all versions",
+    "vLLM issue 42348; production-stack tutorials",
+    check,
+)

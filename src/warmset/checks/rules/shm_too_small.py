@@ -1,0 +1,82 @@
+"""/dev/shm that cannot hold the tier that lives in it."""
+
+import re
+from collections.abc import Iterator
+
+from warmset.checks.case import Case
+from warmset.checks.findings import Answer, Hit, Missing, Rule
+from warmset.checks.record import DEFAULT_SHM_BYTES
+from warmset.checks.sizing import HostTier
+from warmset.units import GIB, format_bytes
+
+_FAILED = re.compile(r"[^\n]*(\[Errno 14\] Bad address|Insufficient space in /dev/shm)[^\n]*", re.IGNORECASE)
+_REGION = re.compile(r"shared_offload_region|vllm_offload_|madvise|/dev/shm", re.IGNORECASE)
+
+
+def check(case: Case) -> Iterator[Answer]:
+    """Tiers kept in /dev/shm against its size, and the failure in a log."""
+    for tier in case.tiers:
+        if not in_shm(case, tier):
+            continue
+        size = case.launch.resources.shm_bytes
+        if size is None:
+            if not case.launch.resources.container and case.launch.origin in ("shell", "command"):
+                yield Missing(
+                    "size of /dev/shm",
+                    f"the tier needs {format_bytes(tier.node_bytes)} there: see `df -h /dev/shm`",
+                )
+            continue
+        if size and size < tier.node_bytes:
+            yield _hit(case, tier, size)
+    log = case.log
+    if log is None:
+        return
+    found = log.search(_FAILED)
+    if found is not None and ("Insufficient" in found[0][1] or log.search(_REGION) is not None):
+        yield Hit(
+            "/dev/shm is too small for the tier, or files of killed servers (vllm_offload_*.mmap) fill it; "
+            "this is not a fault of the driver",
+            found[1],
+            fix="rm -f /dev/shm/vllm_offload_*.mmap while no server runs, then a larger /dev/shm",
+        )
+
+
+def in_shm(case: Case, tier: HostTier) -> bool:
+    """Whether this version keeps the tier in /dev/shm."""
+    if tier.kind != "native" or tier.spec not in case.shm_specs:
+        return False
+    # On ROCm and CPU builds only the tiering spec maps a file there.
+    return case.launch.platform not in ("rocm", "cpu") or tier.spec == "TieringOffloadingSpec"
+
+
+def _hit(case: Case, tier: HostTier, size: int) -> Hit:
+    resources = case.launch.resources
+    default = " (the default)" if size == DEFAULT_SHM_BYTES and resources.shm_word is None else ""
+    wanted = -(-tier.node_bytes * 12 // 10 // GIB) + 1
+    fix = {
+        "docker": f"--shm-size {wanted}g, or --ipc=host",
+        "compose": f"shm_size: {wanted}gb",
+        "helm": f'shmSize: "{wanted}Gi" (mounted only where vllmConfig.tensorParallelSize is set)',
+    }.get(resources.runtime, f"an emptyDir of medium Memory with sizeLimit {wanted}Gi at /dev/shm")
+    if resources.memory_limit_bytes and resources.memory_limit_bytes < 1.1 * tier.node_bytes + 32 * GIB:
+        fix += f", and the memory limit {wanted}Gi higher"
+    return Hit(
+        f"/dev/shm has {format_bytes(size)}{default} and the tier needs {format_bytes(tier.node_bytes)} in it",
+        resources.shm_word or tier.at,
+        fix=fix,
+    )
+
+
+RULE = Rule(
+    "shm-too-small",
+    "error",
+    "/dev/shm cannot hold the tier.",
+    "vLLM keeps its host tier in a file in /dev/shm: TieringOffloadingSpec since 0.22, the plain spec since 0.27. A "
+    "container has 64 MiB there unless it is told otherwise. Up to 0.27 the server dies with `Bad address` or a bus "
+    "error; since 0.28 it says `Insufficient space in /dev/shm`. What is in /dev/shm counts to the memory limit.",
+    "docker run vllm/vllm-openai:v0.28.0 --model M --kv-offloading-size 32",
+    "docker run --shm-size 40g vllm/vllm-openai:v0.28.0 --model M --kv-offloading-size 32",
+    "vLLM 0.27 and newer; TieringOffloadingSpec 0.22 and newer",
+    "vLLM PRs 50094, 50358; KServe PR 5949",
+    check,
+)
