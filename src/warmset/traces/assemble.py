@@ -163,7 +163,7 @@ def densify(labels: NDArray[np.uint64]) -> tuple[Ids, NDArray[np.int64]]:
         return np.zeros(0, np.int32), np.zeros(0, np.int64)
     largest = int(labels.max())
     if largest < len(labels) and labels[0] == 0:
-        numbered: Ids = labels.astype(np.int32 if largest < 2**31 else np.int64)
+        numbered: Ids = labels.astype(np.int32) if largest < 2**31 else labels.astype(np.int64)
         latest = np.maximum.accumulate(numbered)
         firsts = np.flatnonzero(latest[1:] != latest[:-1]) + 1
         # Most published traces number blocks by first appearance already: then each step is by one.
@@ -175,7 +175,7 @@ def densify(labels: NDArray[np.uint64]) -> tuple[Ids, NDArray[np.int64]]:
     encoded = pa.array(labels).dictionary_encode()
     unique = len(encoded.dictionary)
     codes = encoded.indices.to_numpy(zero_copy_only=False)
-    ids: Ids = codes.astype(np.int32 if unique < 2**31 else np.int64, copy=False)
+    ids: Ids = codes.astype(np.int32, copy=False) if unique < 2**31 else codes.astype(np.int64)
     first = np.empty(unique, np.int64)
     # Assigning backwards leaves each id with its first access.
     first[ids[::-1]] = np.arange(len(ids) - 1, -1, -1)
@@ -263,21 +263,7 @@ def _sorted(rows: Rows) -> Rows:
     if unknown.any():
         index = np.maximum.accumulate(np.where(unknown, 0, np.arange(len(times))))
         times = np.where(np.isnan(times[index]), -np.inf, times[index])
-    order = np.argsort(times, kind="stable")
-    lengths = rows.lengths[order]
-    ends = np.cumsum(lengths)
-    gather = np.arange(int(ends[-1])) + np.repeat(rows.offsets[:-1][order] - (ends - lengths), lengths)
-    return Rows(
-        rows.labels[gather],
-        lengths,
-        rows.times[order],
-        rows.input_tokens[order],
-        rows.output_tokens[order],
-        rows.lines[order],
-        None if rows.sessions is None else [rows.sessions[i] for i in order],
-        None if rows.tokens_per_block is None else rows.tokens_per_block[gather],
-        rows.block_tokens,
-    )
+    return rows.take(np.argsort(times, kind="stable"))
 
 
 def _relative(times: NDArray[np.float64], per_second: int, first: float | None) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,16 @@ from warmset.traces.source import Source
 # name → module with `read(source, options, problems)` and `TIME_UNIT`.
 FORMATS = {
     "mooncake": "warmset.traces.formats.mooncake",
+    "bailian": "warmset.traces.formats.bailian",
+    "agent": "warmset.traces.formats.agent",
+    "ragpulse": "warmset.traces.formats.ragpulse",
+    "warmset": "warmset.traces.formats.recorder",
+    "kv-events": "warmset.traces.formats.kv_events",
+    "openai": "warmset.traces.formats.openai",
+    "sharegpt": "warmset.traces.formats.sharegpt",
+    "csv": "warmset.traces.formats.table",
+    "parquet": "warmset.traces.formats.table",
+    "table": "warmset.traces.formats.table",
 }
 
 
@@ -97,4 +107,4 @@ def _prepare(
     file = Source(path, max_bytes=options.max_bytes)
     name = name or detect(file)
     module = importlib.import_module(FORMATS[name])
-    return name, module, file, replace(options), Problems(path, options.skip_bad)
+    return name, module, file, options, Problems(path, options.skip_bad)

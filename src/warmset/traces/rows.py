@@ -43,6 +43,24 @@ class Rows:
         """Where the blocks of each request start and end."""
         return np.concatenate(([0], np.cumsum(self.lengths))).astype(np.int64)
 
+    def take(self, order: NDArray[np.int64]) -> "Rows":
+        """The same requests in another order."""
+        lengths = self.lengths[order]
+        starts = self.offsets[:-1][order]
+        own = np.cumsum(lengths) - lengths
+        gather = np.arange(int(lengths.sum())) + np.repeat(starts - own, lengths)
+        return Rows(
+            self.labels[gather],
+            lengths,
+            self.times[order],
+            self.input_tokens[order],
+            self.output_tokens[order],
+            self.lines[order],
+            None if self.sessions is None else [self.sessions[i] for i in order],
+            None if self.tokens_per_block is None else self.tokens_per_block[gather],
+            self.block_tokens,
+        )
+
     def keep(self, mask: NDArray[np.bool_]) -> "Rows":
         """Only the requests where `mask` is true."""
         accesses = np.repeat(mask, self.lengths)
@@ -57,6 +75,64 @@ class Rows:
             None if self.tokens_per_block is None else self.tokens_per_block[accesses],
             self.block_tokens,
         )
+
+
+@dataclass(slots=True)
+class RowsBuilder:
+    """Collects requests one at a time, for readers that parse row by row."""
+
+    block_tokens: int | None = None
+    _labels: list[int] = field(default_factory=list)
+    _tokens: list[int] = field(default_factory=list)
+    _scalars: list[tuple[int, float, int, int, int, object, bool]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self._scalars)
+
+    def add(
+        self,
+        line: int,
+        labels: Sequence[int],
+        time: float,
+        input_tokens: int,
+        output_tokens: int,
+        session: object = None,
+        tokens_per_block: Sequence[int] | None = None,
+    ) -> None:
+        """Add one request; `labels` are unsigned 64-bit and chained."""
+        if tokens_per_block is None and self.block_tokens is not None and self._tokens:
+            tokens_per_block = rule_tokens(len(labels), input_tokens, self.block_tokens)
+        listed = tokens_per_block is not None
+        if self._scalars and listed != self._scalars[-1][-1]:
+            raise BadRow("only some rows list the tokens of their blocks")
+        self._labels.extend(labels)
+        if tokens_per_block is not None:
+            self._tokens.extend(tokens_per_block)
+        self._scalars.append((len(labels), time, input_tokens, output_tokens, line, session, listed))
+
+    def build(self) -> Rows:
+        """The requests added since the last call."""
+        lengths, times, inputs, outputs, lines, sessions, listed = (
+            zip(*self._scalars, strict=True) if self._scalars else ((),) * 7
+        )
+        rows = Rows(
+            np.array(self._labels, np.uint64),
+            np.array(lengths, np.int64),
+            np.array(times, np.float64),
+            np.array(inputs, np.int64),
+            np.array(outputs, np.int64),
+            np.array(lines, np.int64),
+            sessions if any(s is not None for s in sessions) else None,
+            np.array(self._tokens, np.int32) if any(listed) else None,
+            self.block_tokens,
+        )
+        self._labels, self._tokens, self._scalars = [], [], []
+        return rows
+
+
+def rule_tokens(blocks: int, input_tokens: int, block_tokens: int) -> list[int]:
+    """Tokens of each block where nothing else is said: full ones, then the remainder, then none."""
+    return [min(block_tokens, max(0, input_tokens - i * block_tokens)) for i in range(blocks)]
 
 
 class BadRow(Exception):  # control flow between a parser and its loop; never leaves the room

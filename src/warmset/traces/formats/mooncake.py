@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmset.traces import fields
+from warmset.traces.chaining import rechained
 from warmset.traces.options import ReadOptions
-from warmset.traces.rows import BadRow, Problems, Rows
+from warmset.traces.rows import BadRow, Problems, Rows, RowsBuilder
 from warmset.traces.source import Source
 
 TIME_UNIT = None  # milliseconds in the original; some tools write seconds
@@ -29,7 +30,8 @@ def read(source: Source, options: ReadOptions, problems: Problems) -> Iterator[R
     """All requests, in runs of some megabytes."""
     for first_line, chunk in source.line_chunks():
         rows = _read_fast(chunk, first_line)
-        yield rows if rows is not None else _read_exact(chunk, first_line, problems)
+        rows = rows if rows is not None else _read_exact(chunk, first_line, problems)
+        yield rechained(rows) if options.rechain else rows
 
 
 def _read_fast(chunk: bytes, first_line: int) -> Rows | None:
@@ -192,61 +194,33 @@ def _scalar_columns(rest: bytes, requests: int) -> _Columns | None:
 
 def _read_exact(chunk: bytes, first_line: int, problems: Problems) -> Rows:
     """Rows of any chunk, line by line, with every fault reported by its line."""
-    labels: list[int] = []
-    tokens: list[int] = []
-    rows: list[tuple[int, float, int, int, int, object]] = []
-    block_tokens: int | None = None
-    listed = 0
+    rows = RowsBuilder()
     for line_number, line in enumerate(chunk.split(b"\n"), first_line):
         if not line.strip():
             continue
         try:
             row = fields.parse_object(line)
             ids = fields.labels(row, "hash_ids")
-            size = row.get("block_size")
-            if size is not None:
-                size = fields.count(row, "block_size")
-                if block_tokens not in (None, size) or not 0 < size < 2**31:
-                    raise BadRow(
-                        "`block_size` differs from the lines before" if size else "`block_size` is 0"
-                    )
+            size = None if row.get("block_size") is None else fields.count(row, "block_size")
+            if size is not None and not (0 < size < 2**31 and rows.block_tokens in (None, size)):
+                raise BadRow("`block_size` is 0, or differs from the lines before")
             per_block = row.get("block_tokens")
-            if per_block is not None:
-                per_block = _block_tokens(per_block, len(ids))
-            read_row = (
-                len(ids),
+            rows.add(
+                line_number,
+                ids,
                 fields.time(row, "timestamp"),
                 fields.count(row, "input_length"),
                 fields.count(row, "output_length", default=-1),
-                line_number,
                 fields.session(row.get("session_id")),
+                None if per_block is None else _block_tokens(per_block, len(ids)),
             )
+            rows.block_tokens = size or rows.block_tokens
         except BadRow as reason:
             problems.bad(line_number, str(reason))
-            continue
-        block_tokens = size if block_tokens is None else block_tokens
-        labels += ids
-        listed += per_block is not None
-        tokens += per_block or []
-        rows.append(read_row)
-    if listed not in (0, len(rows)):
-        problems.bad(first_line, "only some lines list `block_tokens`")
-        tokens, listed = [], 0
-    lengths, times, inputs, outputs, lines, sessions = zip(*rows, strict=True) if rows else ((),) * 6
-    return Rows(
-        np.array(labels, np.uint64),
-        np.array(lengths, np.int64),
-        np.array(times, np.float64),
-        np.array(inputs, np.int64),
-        np.array(outputs, np.int64),
-        np.array(lines, np.int64),
-        sessions if any(s is not None for s in sessions) else None,
-        np.array(tokens, np.int32) if listed else None,
-        block_tokens,
-    )
+    return rows.build()
 
 
 def _block_tokens(value: object, blocks: int) -> list[int]:
     if not isinstance(value, list) or len(value) != blocks:
         raise BadRow("`block_tokens` does not have one entry per block id")
-    return [fields.count({"block_tokens": tokens}, "block_tokens") for tokens in value]
+    return [min(fields.count({"block_tokens": tokens}, "block_tokens"), 2**31 - 1) for tokens in value]
