@@ -19,7 +19,7 @@ from warmset.plan.request import PlanRequest
 from warmset.plan.source import read_source
 from warmset.servers import Engine
 from warmset.servers import engine as parse_engine
-from warmset.units import parse_bytes
+from warmset.units import MIB, parse_bytes
 
 if TYPE_CHECKING:
     from warmset.launch import Launch
@@ -139,7 +139,7 @@ def plan(
         pp=pp,
         dp=dp,
         engine=parse_engine(engine) if isinstance(engine, str) else engine,
-        lmcache=_lmcache(lmcache),
+        lmcache=lmcache_engine(lmcache),
         hbm_kv_bytes=_bytes(hbm_kv, "hbm_kv"),
         metrics=None if metrics is None else read_source(str(metrics), "server's metrics"),
         log=None if log is None else read_source(str(log), "server's start-up lines"),
@@ -222,13 +222,15 @@ def launch_for(
     `model` is the name to serve; without one the command says `MODEL`. Raises Unsupported for what the server
     version cannot do.
     """
-    lower = plan.lower_tier
-    tier_bytes = plan.tier.recommended_bytes or (lower.staging_bytes if lower is not None else 0)
-    if not tier_bytes:
+    lower, with_disk = plan.lower_tier, False
+    tier_bytes = plan.tier.recommended_bytes
+    if lower is not None and plan.backend != "native" and plan.backend != "hicache":
+        tier_bytes = lower.staging_bytes
+        with_disk = lower.kind == "disk" and plan.backend != "native+object"
+    if tier_bytes < MIB:
         return None
     from warmset.launch import LaunchRequest, write
 
-    with_disk = lower is not None and lower.kind == "disk" and plan.backend != "native"
     to_object = plan.backend == "native+object"
     return write(
         LaunchRequest(
@@ -241,7 +243,7 @@ def launch_for(
             pp=plan.pp,
             dp=plan.dp,
             disk_path=disk_path,
-            disk_bytes=lower.recommended_bytes if lower is not None and with_disk else None,
+            disk_bytes=lower.recommended_bytes if with_disk and lower is not None else None,
             object_url=(object_url or "s3://bucket/kv") if to_object else None,
             kv_dtype=plan.asked_kv_dtype,
             lmcache=lmcache,
@@ -257,7 +259,8 @@ def _bytes(size: Size | None, name: str) -> int | None:
     return parse_bytes(size, what=f"`{name}`") if isinstance(size, str) else size
 
 
-def _lmcache(named: Engine | str | None) -> Engine | None:
+def lmcache_engine(named: Engine | str | None) -> Engine | None:
+    """LMCache in the version named: `0.5.6` or `lmcache@0.5.6`; InputError for another server."""
     if isinstance(named, str):
         named = parse_engine(named if "@" in named or named == "lmcache" else f"lmcache@{named}")
     if named is not None and named.server != "lmcache":

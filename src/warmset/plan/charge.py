@@ -7,6 +7,7 @@ from warmset.errors import Unsupported
 from warmset.geometry import Footprint
 from warmset.plan.record import Inclusion
 from warmset.servers import Engine, Version
+from warmset.units import format_bytes
 
 NATIVE = ("native", "native+disk", "native+object")
 # An aligned state is stored where a prefill step ends; vLLM's default step on data-center devices.
@@ -91,8 +92,9 @@ def _native(footprint: Footprint, context_tokens: int, server: Engine) -> Charge
     stored = Fraction(rows * row_bytes)
     if stored > content * Fraction(101, 100):
         conversions.append(
-            f"a session's content is {int(content):,} B but its {rows:,} rows take {int(stored):,} B: "
-            f"{_groups(footprint)} store every block they compute, and each takes a row as wide as the widest group"
+            f"a session's content is {format_bytes(content)}, but it takes up to {rows:,} rows or "
+            f"{format_bytes(stored)} of the tier: {_groups(footprint)} store every block they compute, and each takes a "
+            "row as wide as the widest group"
         )
     rule = server.rule("native_tier_inclusion")
     return Charge(

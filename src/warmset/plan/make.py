@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from warmset.errors import InputError, Unsupported
 from warmset.geometry import Footprint
-from warmset.hardware import Storage, accelerator, storage
+from warmset.hardware import Accelerator, Storage, accelerator, storage
 from warmset.plan.charge import NATIVE, Charge, charge
 from warmset.plan.decide import Outcome, Sizes, decide, sizes
 from warmset.plan.device import Budget, budget
@@ -18,7 +18,11 @@ from warmset.plan.words import ServerWords, read_log, read_metrics
 from warmset.servers import Engine, engine
 from warmset.units import GIB, format_gib, format_tokens
 
-DEFAULT_STORAGE = {"native+disk": "nvme-gen4", "native+object": "object-25gbe"}
+# Considered where nobody names a lower tier, the plainest first.
+_CANDIDATES = {
+    "disk": ("nvme-gen4", "nvme-gen5", "nvme-gen4-raid4", "nvme-gen5-raid4"),
+    "object": ("object-25gbe", "object-100gbe", "object-400gbe"),
+}
 _DEVICES_PER_NODE = 8
 
 
@@ -33,8 +37,6 @@ def make_plan(request: PlanRequest) -> Plan:
     request, server, word_notes = _apply_words(request, server, words)
     lmcache = (request.lmcache or engine("lmcache")) if backend.startswith("lmcache") else None
     gpu = accelerator(request.gpu) if request.gpu is not None else None
-    stores, store_notes = _stores(request, backend)
-
     alone = footprint_of(request)
     _check_max_model_len(request, alone)
     footprint, hybrid_notes = _with_connector(request, alone, server, backend)
@@ -42,6 +44,7 @@ def make_plan(request: PlanRequest) -> Plan:
     demand = _demand(request, alone)
     attached = _demand(request, footprint)
     charged = charge(footprint, request.context_tokens, server, backend, lmcache)
+    stores, store_notes = _stores(request, footprint, charged, gpu, backend)
     placed = placement(server, backend, charged, request.ranks, charged.chunk_bytes)
     where = host(
         request.host_ram_bytes,
@@ -134,11 +137,20 @@ def _one_table(request: PlanRequest) -> bool:
     return len(tables) == 1 and tables[0].first.kind != "state"
 
 
-def _stores(request: PlanRequest, backend: str) -> tuple[tuple[Storage, ...], tuple[str, ...]]:
+def _stores(
+    request: PlanRequest, footprint: Footprint, charged: Charge, gpu: Accelerator | None, backend: str
+) -> tuple[tuple[Storage, ...], tuple[str, ...]]:
+    """The lower tiers to consider: as named, else the plainest that loads faster than the model computes."""
     if request.storage:
         return tuple(storage(name) for name in request.storage), ()
-    name = DEFAULT_STORAGE.get(backend, "nvme-gen4")
-    store = storage(name)
+    candidates = tuple(
+        storage(name) for name in _CANDIDATES["object" if backend == "native+object" else "disk"]
+    )
+    speeds = break_even(request, footprint, charged, gpu, candidates)[1:]
+    paying = (
+        store for store, line in zip(candidates, speeds, strict=True) if line.ratio is None or line.ratio >= 1
+    )
+    store = next(paying, candidates[-1])
     return (store,), (
         f"below host memory: {store.label} ({store.source}); name yours by `--disk` or `--object`",
     )
@@ -241,9 +253,16 @@ def _tier(
 
 def _backend(backend: str, outcome: Outcome, server: Engine) -> str:
     """The backend that the plan is for: a lower tier below the native one is another backend."""
-    if backend == "native" and outcome.lower is not None and server.spec("TieringOffloadingSpec") is not None:
+    if backend == "native" and outcome.lower is not None and has_lower_tier(server, backend):
         return "native+disk" if outcome.lower.kind == "disk" else "native+object"
     return backend
+
+
+def has_lower_tier(server: Engine, backend: str) -> bool:
+    """Whether `backend` can put a disk or an object store below host memory in this version."""
+    if backend in NATIVE:
+        return server.spec("TieringOffloadingSpec") is not None
+    return backend.startswith("lmcache")
 
 
 def _fleet(request: PlanRequest, demand: Demand, tier: Tier) -> Fleet:
@@ -316,6 +335,11 @@ def _notes(
         said.append(advice)
     elif tier.dev_shm_bytes:
         said.append(f"{DEV_SHM} of {format_gib(request.dev_shm_bytes or 0)} holds the tier")
+    if outcome.lower is not None and not has_lower_tier(server, tier.backend):
+        said.append(
+            f"`{server}` with backend `{tier.backend}` has no tier below host memory: vLLM has it since 0.22 "
+            "(`--backend native`)"
+        )
     if request.ranks > _DEVICES_PER_NODE:
         said.append(
             f"{request.ranks} devices span nodes: each node needs memory for its own ranks' share of the tier"

@@ -1,0 +1,175 @@
+"""`warmset plan`: decide whether to offload KV cache, and size the tier."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from warmset.cli.options import BYTES, RATIO, TOKENS, F, output_options
+from warmset.report.emit import emit
+
+_EPILOG = (
+    "Sizes without a unit are GiB and count one replica with all its ranks. "
+    "Exit status: 0 done (whatever the verdict), 2 bad usage or input."
+)
+
+
+def _options(options: list[Callable[[Any], Any]]) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+_MODEL = [
+    click.argument("model", required=False),
+    click.option("--layers", type=int, help="Layers, instead of MODEL."),
+    click.option("--kv-heads", type=int, help="KV heads per layer, instead of MODEL."),
+    click.option("--head-dim", type=int, help="Elements per head, instead of MODEL."),
+    click.option("--download", is_flag=True, help="Fetch an unknown Hub id's config.json from the Hub."),
+    click.option(
+        "--kv-dtype",
+        default="auto",
+        show_default=True,
+        metavar="DTYPE",
+        help="As vLLM's --kv-cache-dtype; fp16 and bf16 too.",
+    ),
+]
+_DEMAND = [
+    click.option(
+        "--sessions", type=int, required=True, help="Sessions that should stay warm on one replica."
+    ),
+    click.option("--context", type=TOKENS, help="Tokens of one session at its longest."),
+    click.option("--turns", type=int, help="Instead of --context: turns of a session."),
+    click.option("--tokens-per-turn", type=TOKENS, help="With --turns: tokens that each turn adds."),
+    click.option(
+        "--shared-prefix",
+        type=TOKENS,
+        default=0,
+        help="Leading tokens that all sessions share (kept once; part of --context).",
+    ),
+]
+_DEVICE = [
+    click.option("--gpu", metavar="NAME", help="Accelerator, such as h100-80gb."),
+    click.option("--gpus", type=int, help="Devices in all; --tp follows from it."),
+    click.option("--tp", type=int, help="Tensor-parallel ranks."),
+    click.option("--pp", type=int, default=1, show_default=True, help="Pipeline-parallel ranks."),
+    click.option(
+        "--dp",
+        type=int,
+        default=1,
+        show_default=True,
+        help="Data-parallel replicas on this host, a tier each.",
+    ),
+    click.option("--dcp", type=int, default=1, show_default=True, help="Decode-context-parallel ranks."),
+    click.option("--hbm-kv", type=BYTES, help="Device memory for KV cache."),
+    click.option(
+        "--metrics", metavar="URL|FILE", help="A running server's /metrics: its own words about its pool."
+    ),
+    click.option("--log", metavar="FILE", help="A server's start-up log: its own words about its pool."),
+    click.option("--kv-cache-tokens", type=TOKENS, help="KV cache size as the server logs it."),
+    click.option(
+        "--gpu-memory-utilization",
+        type=RATIO,
+        help="For the estimate; the default is the server version's own.",
+    ),
+    click.option("--block-size", type=int, help="Tokens per device block, as given to the server."),
+    click.option("--max-model-len", type=TOKENS, help="Longest context served, as given to the server."),
+    click.option(
+        "--speculative-tokens", type=int, default=0, help="Draft tokens per step (adds MTP layers)."
+    ),
+    click.option("--no-prefix-caching", is_flag=True, help="The server runs without prefix caching."),
+    click.option("--no-hybrid-manager", is_flag=True, help="The hybrid KV-cache manager is off."),
+    click.option("--platform", type=click.Choice(["cuda", "cpu"]), default="cuda", show_default=True),
+]
+_TIER = [
+    click.option(
+        "--engine", metavar="SERVER@VERSION", help="Such as vllm@0.32; the newest known vLLM by default."
+    ),
+    click.option("--lmcache", metavar="VERSION", help="LMCache's version, such as 0.5.6."),
+    click.option(
+        "--backend",
+        metavar="BACKEND",
+        help="native (default), native+disk, native+object, lmcache, lmcache-inprocess or hicache.",
+    ),
+    click.option("--headroom", default="0.15", show_default=True, help="Room beyond the warm set."),
+    click.option("--host-ram", type=BYTES, help="Memory of the host."),
+    click.option("--container-limit", type=BYTES, help="Memory limit of the server's container."),
+    click.option("--shm", type=BYTES, help="Size of /dev/shm."),
+    click.option("--disk", metavar="NAME", multiple=True, help="Disk below host memory, such as nvme-gen4."),
+    click.option("--object", "object_", metavar="NAME", multiple=True, help="Object store, such as 100gbe."),
+]
+_MEASURED = [
+    click.option(
+        "--prefill-tps", type=float, help="Measured prefill speed of one replica, tokens per second."
+    ),
+    click.option(
+        "--load-gbps", type=float, help="Measured load speed of one replica, 10^9 bytes per second."
+    ),
+    click.option("--ram-price", type=float, help="Price of one GiB of host memory, in any currency."),
+    click.option("--replicas", type=int, default=1, show_default=True, help="Replicas in the fleet."),
+]
+
+
+@click.command(epilog=_EPILOG)
+@_options(_MODEL + _DEMAND + _DEVICE + _TIER + _MEASURED)
+@output_options()
+def command(model: str | None, form: str, color: str, quiet: bool, **given: Any) -> None:
+    """Decide whether to offload KV cache, and size the tier.
+
+    MODEL is a name (llama-3.1-8b), a Hub id, or a config.json or its folder.
+
+    \b
+    Examples:
+      warmset plan llama-3.1-8b --gpu h100-80gb --sessions 200 --context 8192 --host-ram 512GiB
+      warmset plan deepseek-v3 --gpu h200 --gpus 8 --sessions 500 --turns 30 --tokens-per-turn 1000
+      warmset plan llama-3.1-8b --metrics http://localhost:8000 --sessions 200 --context 8192
+      warmset plan --layers 32 --kv-heads 8 --head-dim 128 --sessions 200 --context 8192 --hbm-kv 28GiB
+    """
+    from warmset import api
+    from warmset.geometry.catalogue import hub_id
+    from warmset.report.plan import document, payload
+    from warmset.units import parse_ratio
+
+    lmcache = api.lmcache_engine(given["lmcache"])
+    plan = api.plan(
+        model,
+        sessions=given["sessions"],
+        context_tokens=given["context"],
+        turns=given["turns"],
+        tokens_per_turn=given["tokens_per_turn"],
+        shared_prefix_tokens=given["shared_prefix"],
+        prefix_caching=not given["no_prefix_caching"],
+        hybrid_manager=not given["no_hybrid_manager"],
+        headroom=parse_ratio(given["headroom"], what="value of `--headroom`", maximum=10.0),
+        storage=(
+            *(_storage(n, "disk") for n in given["disk"]),
+            *(_storage(n, "object") for n in given["object_"]),
+        ),
+        lmcache=lmcache,
+        **{name: given[name] for name in _PASSED_ON},
+    )
+    launch = api.launch_for(plan, model=None if model is None else hub_id(model), lmcache=lmcache)
+    emit(form, lambda: payload(plan, launch), lambda: document(plan, launch), color=color)
+
+
+def _storage(name: str, kind: str) -> str:
+    from warmset.errors import InputError
+    from warmset.hardware import storage, storages
+
+    found = storage(name)
+    if found.kind != kind:
+        known = ", ".join(s.name for s in storages() if s.kind == kind)
+        raise InputError(f"`{name}` is not of the kind that `--{kind}` names", hint=f"known: {known}")
+    return found.name
+
+
+# Options whose names are those of `api.plan` and `PlanRequest`.
+_PASSED_ON = (
+    "layers", "kv_heads", "head_dim", "download", "kv_dtype", "gpu", "gpus", "tp", "pp", "dp", "dcp", "hbm_kv",
+    "metrics", "log", "kv_cache_tokens", "gpu_memory_utilization", "block_size", "max_model_len", "speculative_tokens",
+    "platform", "engine", "backend", "host_ram", "container_limit", "shm", "prefill_tps", "load_gbps", "ram_price",
+    "replicas",
+)  # fmt: skip

@@ -1,0 +1,315 @@
+"""Renders a plan: the decision first, then why, the sizes side by side, what to type, and what was assumed."""
+
+from typing import TYPE_CHECKING, Any
+
+from warmset.plan.record import BreakEven, Device, Plan
+from warmset.report.document import Bullets, Code, Document, Facts, Line, Section, Table, Tone
+from warmset.units import format_bytes, format_count, format_gib, format_ratio
+
+if TYPE_CHECKING:
+    from warmset.launch import Launch
+
+_TONES: dict[str, Tone] = {
+    "leave_off": "good",
+    "offload": "good",
+    "add_lower_tier": "warn",
+    "recompute": "warn",
+    "does_not_fit": "bad",
+}
+_SOURCES = {
+    "metrics": "the server's own metrics",
+    "log": "the server's own log",
+    "kv_cache_tokens": "from the server's token count",
+    "hbm_kv": "as given",
+    "estimate": "estimated",
+}
+
+
+def payload(plan: Plan, launch: "Launch | None") -> dict[str, Any]:
+    """`warmset.plan/1`: what does not apply (a lower tier, a cost, a limit nobody named) is left out."""
+    demand, device, tier, fleet = plan.demand, plan.device, plan.tier, plan.fleet
+    data: dict[str, Any] = {
+        "schema": "warmset.plan/1",
+        "model": plan.model,
+        "engine": plan.engine,
+        "backend": plan.backend,
+        "deployment": _known(
+            {
+                "tp": plan.tp,
+                "pp": plan.pp,
+                "dp": plan.dp,
+                "dcp": plan.dcp,
+                "ranks": plan.ranks,
+                "kv_dtype": plan.kv_dtype,
+                "bytes_per_token": plan.bytes_per_token,
+                "block_tokens": plan.block_tokens,
+                "max_model_len": plan.max_model_len,
+                "accelerator": device.accelerator,
+            }
+        ),
+        "decision": {
+            "verdict": plan.decision.verdict,
+            "reasons": plan.decision.reasons,
+            "fixes": plan.decision.fixes,
+        },
+        "demand": {
+            "sessions": demand.sessions,
+            "context_tokens": demand.context_tokens,
+            "shared_prefix_tokens": demand.shared_prefix_tokens,
+            "bytes_per_session": demand.bytes_per_session,
+            "warm_set_bytes": demand.warm_set_bytes,
+            "warm_set_tokens": demand.warm_set_tokens,
+            "device_bytes_per_session": demand.device_bytes_per_session,
+            "device_bytes": demand.device_bytes,
+        },
+        "device": {
+            "source": device.source,
+            "kv_budget_bytes": {
+                "low": device.low_bytes,
+                "best": device.kv_budget_bytes,
+                "high": device.high_bytes,
+            }
+            if device.estimated
+            else device.kv_budget_bytes,
+            "kv_budget_best_bytes": device.kv_budget_bytes,
+            "per_rank_kv_budget_bytes": device.kv_budget_bytes // plan.ranks,
+            "tokens": device.tokens,
+            "sessions": device.sessions,
+            "max_context_tokens": device.max_context_tokens,
+            "terms": [{"name": name, "bytes": value} for name, value in device.terms],
+        },
+        "tier": {
+            "backend": tier.backend,
+            "inclusion": tier.inclusion,
+            "why": tier.why,
+            "headroom_ratio": tier.headroom_ratio,
+            "warm_set_bytes": tier.warm_set_bytes,
+            "inclusive_bytes": tier.inclusive_bytes,
+            "exclusive_bytes": tier.exclusive_bytes,
+            "recommended_bytes": tier.recommended_bytes,
+            "per_rank_bytes": tier.per_rank_bytes,
+            "allocated_bytes": tier.allocated_bytes,
+            "chunk_bytes": tier.chunk_bytes,
+            "chunk_tokens": tier.chunk_tokens,
+            "host_memory_bytes": tier.host_memory_bytes,
+            "dev_shm_bytes": tier.dev_shm_bytes,
+            "sessions": tier.sessions,
+            "bytes_per_warm_session": tier.bytes_per_warm_session,
+            "conversions": tier.conversions,
+        },
+        "break_even": [
+            {
+                "tier": line.tier,
+                "label": line.label,
+                "load_bytes_per_second": line.load_bytes_per_second,
+                "load_tokens_per_second": line.load_tokens_per_second,
+                "prefill_tokens_per_second": line.prefill_tokens_per_second,
+                "ratio": line.ratio,
+                "note": line.note,
+            }
+            for line in plan.break_even
+        ],
+        "host": _known(
+            {
+                "ram_bytes": plan.host.ram_bytes,
+                "container_limit_bytes": plan.host.container_limit_bytes,
+                "dev_shm_bytes": plan.host.dev_shm_bytes,
+                "available_bytes": plan.host.available_bytes,
+                "limited_by": plan.host.limited_by,
+            }
+        ),
+        "fleet": {
+            "replicas": fleet.replicas,
+            "sessions": fleet.sessions,
+            "warm_set_bytes": fleet.warm_set_bytes,
+            "tier_bytes": fleet.tier_bytes,
+            "host_memory_bytes": fleet.host_memory_bytes,
+        },
+        "launch": {
+            "command": None if launch is None else launch.command,
+            "notes": () if launch is None else launch.notes,
+        },
+        "assumptions": plan.assumptions,
+        "notes": (*plan.notes, *_unknown(plan, launch)),
+    }
+    if plan.lower_tier is not None:
+        data["lower_tier"] = {
+            "storage": plan.lower_tier.storage,
+            "kind": plan.lower_tier.kind,
+            "recommended_bytes": plan.lower_tier.recommended_bytes,
+            "staging_bytes": plan.lower_tier.staging_bytes,
+        }
+    if plan.cost is not None:
+        data["cost"] = {
+            "price_per_gib": plan.cost.price_per_gib,
+            "total": plan.cost.total,
+            "per_warm_session": plan.cost.per_warm_session,
+        }
+    return data
+
+
+def document(plan: Plan, launch: "Launch | None") -> Document:
+    """The whole plan for a person."""
+    sections = [Section("Why", (Bullets(plan.decision.reasons),))]
+    if plan.decision.fixes:
+        sections.append(Section("What would change it", (Bullets(plan.decision.fixes),)))
+    sections.append(Section("Sizes", _sizes(plan)))
+    if launch is not None:
+        blocks = [Code(launch.command)]
+        sections.append(Section("Type this", (*blocks, *((Bullets(launch.notes),) if launch.notes else ()))))
+    sections.append(Section("Loading against computing again", (_break_even(plan.break_even),)))
+    sections.append(Section("Assumed", (Bullets(plan.assumptions),)))
+    notes = (*plan.tier.conversions, *plan.notes)
+    if notes:
+        sections.append(Section("Notes", (Bullets(notes),)))
+    return Document(Line(_headline(plan), _TONES[plan.decision.verdict]), tuple(sections))
+
+
+def _headline(plan: Plan) -> str:
+    tier, demand = plan.tier, plan.demand
+    warm = f"{format_count(demand.sessions)} sessions of {format_count(demand.context_tokens)} tokens"
+    match plan.decision.verdict:
+        case "leave_off":
+            return f"Leave offload off: {warm} fit the device."
+        case "offload" if tier.recommended_bytes < (
+            tier.inclusive_bytes if tier.inclusion == "inclusive" else tier.exclusive_bytes
+        ):
+            return f"Offload what fits: a host tier of {format_gib(tier.recommended_bytes)} keeps part of {warm}."
+        case "offload":
+            return f"Offload: a host tier of {format_gib(tier.recommended_bytes)} keeps {warm} warm."
+        case "add_lower_tier":
+            lower = plan.lower_tier
+            assert lower is not None
+            return (
+                f"Add a lower tier: {format_gib(lower.recommended_bytes)} of {lower.kind} below "
+                f"{format_gib(lower.staging_bytes)} of host memory keep {warm} warm."
+            )
+        case "recompute":
+            return "Recompute: loading from a tier would be slower than computing again."
+        case _:
+            return (
+                f"Does not fit: one session of {format_count(demand.context_tokens)} tokens is more than the device "
+                "holds, and no tier can fix that."
+            )
+
+
+def _sizes(plan: Plan) -> tuple[Table | Facts, ...]:
+    demand, device, tier, fleet = plan.demand, plan.device, plan.tier, plan.fleet
+    per_rank, many = plan.ranks > 1, fleet.replicas > 1
+    rows: list[tuple[str, int, int, str]] = [
+        (
+            "warm set",
+            demand.warm_set_bytes,
+            demand.sessions,
+            f"{format_bytes(demand.bytes_per_session)} per session, {_per_token(plan)} per token",
+        ),
+        ("device pool", device.kv_budget_bytes, device.sessions, _budget(device)),
+        ("tier, inclusive rule", tier.inclusive_bytes, 0, _rule(plan, "inclusive")),
+        ("tier, exclusive rule", tier.exclusive_bytes, 0, _rule(plan, "exclusive")),
+        ("tier, recommended", tier.recommended_bytes, tier.sessions, _recommended(plan)),
+    ]
+    if tier.host_memory_bytes:
+        where = "in /dev/shm" if tier.dev_shm_bytes else "pinned"  # a name in a message
+        of = "" if plan.host.ram_bytes is None else f" of {format_gib(plan.host.ram_bytes)}"
+        rows.append(("host memory", tier.host_memory_bytes, 0, where + of))
+    if plan.lower_tier is not None:
+        rows.append(
+            ("lower tier", plan.lower_tier.recommended_bytes, demand.sessions, plan.lower_tier.storage)
+        )
+    headers = ["per replica", "size", "sessions"]
+    if per_rank:
+        headers.insert(2, f"per rank ({plan.ranks})")
+    if many:
+        headers.insert(3 if per_rank else 2, f"fleet ({fleet.replicas})")
+    table = Table(
+        (*headers, ""),
+        tuple(
+            (
+                name,
+                format_gib(size),
+                *((format_gib(size / plan.ranks),) if per_rank else ()),
+                *((format_gib(size * fleet.replicas),) if many else ()),
+                format_count(sessions) if sessions else "",
+                remark,
+            )
+            for name, size, sessions, remark in rows
+        ),
+        frozenset(range(1, len(headers))),
+    )
+    return (table, Facts(_cost_rows(plan))) if plan.cost is not None else (table,)
+
+
+def _cost_rows(plan: Plan) -> tuple[tuple[str, str, str], ...]:
+    cost = plan.cost
+    assert cost is not None
+    each = "–" if cost.per_warm_session is None else f"{cost.per_warm_session:,.2f}"
+    return (
+        ("cost per warm session", each, f"{format_bytes(plan.tier.bytes_per_warm_session)} of tier each"),
+        ("cost of the tier", f"{cost.total:,.2f}", f"at {cost.price_per_gib:g} per GiB"),
+    )
+
+
+def _per_token(plan: Plan) -> str:
+    return f"{plan.bytes_per_token:,.0f} B" if plan.bytes_per_token else "nothing"
+
+
+def _budget(device: Device) -> str:
+    source = _SOURCES[device.source]
+    if device.estimated:
+        return f"{source}: {format_gib(device.low_bytes)} to {format_gib(device.high_bytes)}"
+    return source
+
+
+def _rule(plan: Plan, rule: str) -> str:
+    tier = plan.tier
+    margin = f"(1 + {format_ratio(tier.headroom_ratio)})"
+    formula = f"warm set × {margin}" if rule == "inclusive" else f"(warm set − device pool) × {margin}"
+    return (
+        f"{formula}; applies" if tier.inclusion == rule else f"{formula}; {tier.backend} is {tier.inclusion}"
+    )
+
+
+def _recommended(plan: Plan) -> str:
+    if not plan.tier.recommended_bytes:
+        return "no tier" if plan.lower_tier is None else "host memory alone adds nothing"
+    return f"{format_bytes(plan.tier.bytes_per_warm_session)} per warm session"
+
+
+def _break_even(lines: tuple[BreakEven, ...]) -> Table:
+    return Table(
+        ("tier", "load", "tokens/s", "prefill tokens/s", "load ÷ prefill"),
+        tuple(
+            (
+                line.label,
+                "?"
+                if line.load_bytes_per_second is None
+                else f"{line.load_bytes_per_second / 1e9:,.1f} GB/s",
+                "?" if line.load_tokens_per_second is None else format_count(line.load_tokens_per_second),
+                "?"
+                if line.prefill_tokens_per_second is None
+                else format_count(line.prefill_tokens_per_second),
+                "?" if line.ratio is None else f"{line.ratio:,.1f}×",
+            )
+            for line in lines
+        ),
+        frozenset({1, 2, 3, 4}),
+    )
+
+
+def _unknown(plan: Plan, launch: "Launch | None") -> list[str]:
+    """A reason for every null."""
+    said = [f"break_even {line.label}: {line.note}" for line in plan.break_even if line.ratio is None]
+    if launch is None:
+        why = (
+            f"verdict `{plan.decision.verdict}` leaves nothing to type"
+            if plan.lower_tier is None
+            else "host memory is too small to stage what a lower tier loads"
+        )
+        said.append(f"launch.command is null: {why}")
+    if plan.cost is not None and plan.cost.per_warm_session is None:
+        said.append("cost.per_warm_session is null: there is no tier to pay for")
+    return said
+
+
+def _known(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
