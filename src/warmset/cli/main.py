@@ -18,7 +18,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "footprint": ("warmset.cli.footprint", "Show what a model's KV cache costs, with the formula."),
     "launch": ("warmset.cli.launch", "Write exactly what to type, for a server version."),
     "check": ("warmset.cli.check", "Check commands, manifests and logs for KV-offload traps."),
+    "curve": ("warmset.cli.curve", "Show what hit rate each capacity buys on real traffic."),
     "tier": ("warmset.cli.tier", "Look into, measure and tend a store below RAM."),
+    "trace": ("warmset.cli.trace", "Look at, convert, generate and anonymise traffic."),
     "completion": ("warmset.cli.completion", "Print the completion script of a shell."),
 }
 

@@ -97,7 +97,8 @@ def tokens_per_access(trace: Trace) -> NDArray[np.int64]:
     lengths = np.diff(trace.offsets)
     position = np.arange(trace.accesses) - np.repeat(trace.offsets[:-1], lengths)
     left = np.repeat(trace.input_tokens, lengths) - position * trace.block_tokens
-    return np.clip(left, 0, trace.block_tokens)
+    covered: NDArray[np.int64] = np.clip(left, 0, trace.block_tokens)
+    return covered
 
 
 def infer_sessions(trace: Trace) -> NDArray[np.int64]:

@@ -18,8 +18,9 @@ def tokens(mean: float, spread: float, rng: Generator) -> int:
 
 def popularity(count: int, exponent: float) -> NDArray[np.float64]:
     """Zipf probabilities of `count` items, most popular first."""
-    weights = 1.0 / np.arange(1, count + 1) ** exponent
-    return weights / weights.sum()
+    weights = np.arange(1, count + 1, dtype=np.float64) ** -exponent
+    shares: NDArray[np.float64] = np.divide(weights, weights.sum())
+    return shares
 
 
 def arrivals(count: int, rate: float, rng: Generator) -> NDArray[np.float64]:
