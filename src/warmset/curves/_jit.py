@@ -4,8 +4,12 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+from numpy.typing import NDArray
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+# What a kernel takes: numba compiles it for the element types that come.
+Array = NDArray[Any]
 
 
 def jit(function: F) -> F:

@@ -35,7 +35,7 @@ def in_chunks(trace: Trace, chunk_tokens: int) -> Trace:
     names, dense = np.unique(trace.block_ids[last_block], return_inverse=True)
     return replace(
         trace,
-        block_ids=dense.astype(trace.block_ids.dtype),
+        block_ids=dense.astype(np.int64),
         offsets=offsets.astype(np.int64),
         block_tokens=chunk_tokens,
         unique_blocks=len(names),

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from warmset.curves._jit import jit
+from warmset.curves._jit import Array, jit
 from warmset.errors import InputError
 from warmset.traces.record import Trace
 
@@ -159,7 +159,7 @@ def mix(x: np.uint64) -> np.uint64:
 
 
 @jit
-def _fill(ids: NDArray[np.int64], table: NDArray[np.int64]) -> None:
+def _fill(ids: Array, table: Array) -> None:
     places = len(table) - 1
     for block in ids:
         if block == -1:
@@ -173,19 +173,19 @@ def _fill(ids: NDArray[np.int64], table: NDArray[np.int64]) -> None:
 
 @jit
 def _choose(
-    block_ids: NDArray[np.int64],
-    offsets: NDArray[np.int64],
-    input_tokens: NDArray[np.int64],
-    tokens_per_block: NDArray[np.int32],
+    block_ids: Array,
+    offsets: Array,
+    input_tokens: Array,
+    tokens_per_block: Array,
     block_tokens: int,
     spacing: int,
     seed: np.uint64,
     anchor: np.uint64,
-    hot: NDArray[np.int64],
-    kinds: NDArray[np.int8],
-    tokens: NDArray[np.int32],
-    covered_tokens: NDArray[np.int64],
-    hot_tokens: NDArray[np.int64],
+    hot: Array,
+    kinds: Array,
+    tokens: Array,
+    covered_tokens: Array,
+    hot_tokens: Array,
 ) -> None:
     """Decide for every access whether it is followed (-1: no), and add up tokens per request."""
     salt = mix(seed * _GOLDEN + np.uint64(1))
@@ -200,16 +200,16 @@ def _choose(
         for i in range(start, end):
             block = np.int64(block_ids[i])
             if len(tokens_per_block) > 0:
-                size = np.int64(tokens_per_block[i])
+                size = tokens_per_block[i]
             else:
                 size = max(0, min(block_tokens, input_tokens[r] - (i - start) * block_tokens))
             tokens[i] = size
             covered += size
             drawn = mix(np.uint64(block) + salt)
             if i == start or drawn < anchor:
-                phase = np.int64(mix(drawn + salt) % np.uint64(GROUPS * spacing))
-                group = phase // spacing
-                until = phase % spacing
+                phase = mix(drawn + salt) % np.uint64(GROUPS * spacing)
+                group = int(phase // np.uint64(spacing))
+                until = int(phase % np.uint64(spacing))
             kind = -1
             if until == 0:
                 kind = 1 + group

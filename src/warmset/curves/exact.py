@@ -10,14 +10,12 @@ query of a Fenwick tree over requests per run, and one comparison and one write 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from warmset.curves._jit import jit
+from warmset.curves._jit import Array, jit
 from warmset.curves.record import Curve, Order, Weight
 from warmset.errors import InputError
 from warmset.traces.record import Trace
 
-Array = NDArray[np.int64]
 _NO_TOKENS = np.zeros(0, dtype=np.int32)
 
 
@@ -98,11 +96,11 @@ def lru_pass(
     block_ids: Array,
     offsets: Array,
     covered_tokens: Array,
-    tokens_per_block: NDArray[np.int32],
+    tokens_per_block: Array,
     block_tokens: int,
     warmup: int,
     head_first: bool,
-    last: NDArray[np.int32],
+    last: Array,
     difference: Array,
 ) -> tuple[int, int]:
     """Add the hits of every request to `difference`, indexed by stack position; `last` starts at -1.

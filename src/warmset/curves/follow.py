@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from warmset.curves._jit import jit
+from warmset.curves._jit import Array, jit
 from warmset.curves.draw import HOT, Sample, mix
 
 _MIN_SLOTS = 1 << 16
@@ -123,7 +123,7 @@ class FollowedStack:
 
 
 @jit
-def _build(held: NDArray[np.int64], tree: NDArray[np.int64]) -> None:
+def _build(held: Array, tree: Array) -> None:
     for i in range(1, len(tree)):
         tree[i] += held[i - 1]
         above = i + (i & -i)
@@ -132,22 +132,22 @@ def _build(held: NDArray[np.int64], tree: NDArray[np.int64]) -> None:
 
 
 @jit
-def _place(block: int, keys: NDArray[np.int64], last: NDArray[np.int64]) -> int:
+def _place(block: int, keys: Array, last: Array) -> int:
     size = len(keys)
     place = np.int64(mix(np.uint64(block) + np.uint64(0x9E3779B97F4A7C15)) & np.uint64(size - 1))
     while last[place] >= 0 and keys[place] != block:
         place = (place + 1) & (size - 1)
-    return place
+    return int(place)
 
 
 @jit
 def _insert(
-    keys: NDArray[np.int64],
-    last: NDArray[np.int64],
-    weights: NDArray[np.int64],
-    to_keys: NDArray[np.int64],
-    to_last: NDArray[np.int64],
-    to_weights: NDArray[np.int64],
+    keys: Array,
+    last: Array,
+    weights: Array,
+    to_keys: Array,
+    to_last: Array,
+    to_weights: Array,
 ) -> None:
     for i in range(len(keys)):
         place = _place(keys[i], to_keys, to_last)
@@ -156,20 +156,20 @@ def _insert(
 
 @jit
 def _pass(
-    ids: NDArray[np.int64],
-    tokens: NDArray[np.int64],
-    kinds: NDArray[np.int8],
-    offsets: NDArray[np.int64],
+    ids: Array,
+    tokens: Array,
+    kinds: Array,
+    offsets: Array,
     count_from: int,
     weight: int,
     first_slot: int,
-    keys: NDArray[np.int64],
-    last: NDArray[np.int64],
-    weights: NDArray[np.int64],
-    tree: NDArray[np.int64],
-    held: NDArray[np.int64],
-    cold: NDArray[np.int64],
-    hot: NDArray[np.int64],
+    keys: Array,
+    last: Array,
+    weights: Array,
+    tree: Array,
+    held: Array,
+    cold: Array,
+    hot: Array,
 ) -> int:
     """Run requests through the stack; returns how many blocks were new."""
     new = 0

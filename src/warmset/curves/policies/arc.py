@@ -7,17 +7,15 @@ made, and a request that does not fit stores nothing.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-from warmset.curves._jit import jit
+from warmset.curves._jit import Array, jit
 
-Array = NDArray[np.int64]
 # A block's list; each list is a ring through its own head, at index unique + list.
 NOWHERE, T1, T2, B1, B2 = 0, 1, 2, 3, 4
 
 
 @jit
-def _unlink(block: int, where: NDArray[np.int8], sizes: Array, older: Array, newer: Array) -> None:
+def _unlink(block: int, where: Array, sizes: Array, older: Array, newer: Array) -> None:
     sizes[where[block]] -= 1
     newer[older[block]] = newer[block]
     older[newer[block]] = older[block]
@@ -25,9 +23,7 @@ def _unlink(block: int, where: NDArray[np.int8], sizes: Array, older: Array, new
 
 
 @jit
-def _append(
-    block: int, to: int, unique: int, where: NDArray[np.int8], sizes: Array, older: Array, newer: Array
-) -> None:
+def _append(block: int, to: int, unique: int, where: Array, sizes: Array, older: Array, newer: Array) -> None:
     head = unique + to
     last = older[head]
     newer[last] = block

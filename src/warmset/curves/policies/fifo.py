@@ -1,11 +1,8 @@
 """First in, first out: blocks enter head first and leave in that order, whatever is read meanwhile."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from warmset.curves._jit import jit
-
-Array = NDArray[np.int64]
+from warmset.curves._jit import Array, jit
 
 
 @jit

@@ -3,17 +3,12 @@
 Smallest (key, tie) on top. Both are arrays by block; `place` is -1 for a block that is not in the heap.
 """
 
-import numpy as np
-from numpy.typing import NDArray
-
-from warmset.curves._jit import jit
-
-Array = NDArray[np.int64]
+from warmset.curves._jit import Array, jit
 
 
 @jit
 def _before(a: int, b: int, key: Array, tie: Array) -> bool:
-    return key[a] < key[b] or (key[a] == key[b] and tie[a] < tie[b])
+    return bool(key[a] < key[b] or (key[a] == key[b] and tie[a] < tie[b]))
 
 
 @jit

@@ -1,12 +1,9 @@
 """Least frequently used: of the blocks not wanted now, the one read by the fewest requests leaves first."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from warmset.curves._jit import jit
+from warmset.curves._jit import Array, jit
 from warmset.curves.policies.heap import push, remove
-
-Array = NDArray[np.int64]
 
 
 @jit

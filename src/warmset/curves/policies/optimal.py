@@ -5,12 +5,10 @@ looked up, and a block that would be needed later than everything in the cache i
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-from warmset.curves._jit import jit
+from warmset.curves._jit import Array, jit
 from warmset.curves.policies.heap import push, remove
 
-Array = NDArray[np.int64]
 NEVER = np.int64(2**62)
 
 

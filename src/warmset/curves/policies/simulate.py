@@ -68,4 +68,5 @@ def access_tokens(trace: Trace) -> NDArray[np.int64]:
     lengths = np.diff(trace.offsets)
     index = np.arange(trace.accesses) - np.repeat(trace.offsets[:-1], lengths)
     rest = np.repeat(trace.input_tokens, lengths) - index * trace.block_tokens
-    return np.clip(rest, 0, trace.block_tokens)
+    tokens: NDArray[np.int64] = np.clip(rest, 0, trace.block_tokens)
+    return tokens

@@ -1,0 +1,248 @@
+"""`warmset curve`: what hit rate each capacity buys on real traffic."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from warmset.cli.options import BYTES, RATIO, output_options, talk
+from warmset.errors import InputError
+from warmset.report.emit import emit
+
+POLICIES = ("lru", "arc", "fifo", "lfu", "optimal")
+
+
+@click.command(epilog="Exit status: 0 done, 2 bad usage or input, 70 a bug.")
+@click.argument("trace", metavar="TRACE")
+@click.option("--block-tokens", type=int, help="Tokens per block, where the file does not say.")
+@click.option(
+    "--capacities",
+    default="auto",
+    show_default=True,
+    metavar="LIST",
+    help="Blocks, or sizes such as 40GiB with --model; commas between.",
+)
+@click.option("--model", help="Name of a model: shows capacities in bytes.")
+@click.option("--kv-dtype", default="auto", show_default=True, help="KV dtype of the deployment.")
+@click.option("--tp", type=click.IntRange(1), default=1, show_default=True, help="Tensor-parallel ranks.")
+@click.option(
+    "--device",
+    "--device-capacity",
+    "device",
+    metavar="SIZE",
+    help="Device pool above the tier: blocks, or a size with --model.",
+)
+@click.option(
+    "--tier",
+    "inclusion",
+    type=click.Choice(["inclusive", "exclusive"]),
+    default="inclusive",
+    show_default=True,
+    help="Whether the tier also holds what the device holds (vLLM: yes).",
+)
+@click.option("--concurrency", type=int, help="Requests that run at a time and hold device blocks.")
+@click.option("--chunk-tokens", type=int, help="The tier stores whole chunks of this many tokens.")
+@click.option(
+    "--within", type=float, default=1.0, show_default=True, help="Points below the ceiling that are fine."
+)
+@click.option(
+    "--order",
+    type=click.Choice(["tail-first", "head-first"]),
+    default="tail-first",
+    show_default=True,
+    help="Which end of a request is touched first; servers: the tail.",
+)
+@click.option(
+    "--weight",
+    type=click.Choice(["tokens", "blocks"]),
+    default="tokens",
+    show_default=True,
+    help="What one hit counts.",
+)
+@click.option(
+    "--warmup", type=RATIO, default=0.0, show_default=True, help="First share of requests that only warm up."
+)
+@click.option(
+    "--policy", type=click.Choice(POLICIES), default="lru", show_default=True, help="Eviction policy."
+)
+@click.option(
+    "--sample", type=RATIO, help="Follow this share of blocks; any length of trace in bounded memory."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
+@click.option("--prefill-tps", type=float, help="Prompt tokens computed per second: adds a TTFT estimate.")
+@click.option(
+    "--load-gbps", type=float, help="GB per second from the tier to the device, for the TTFT estimate."
+)
+@click.option("--skip-bad", is_flag=True, help="Leave out lines that cannot be read, and count them.")
+@click.option("--rechain", is_flag=True, help="Ids are hashes of single blocks: chain them.")
+@click.option("--sort", is_flag=True, help="Order requests by time.")
+@click.option("--time-unit", type=click.Choice(["s", "ms", "us", "ns"]), help="Unit of the file's times.")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write an interactive report.")
+@output_options(tabular=True)
+def command(
+    trace: str,
+    block_tokens: int | None,
+    capacities: str,
+    model: str | None,
+    kv_dtype: str,
+    tp: int,
+    device: str | None,
+    inclusion: Any,
+    concurrency: int | None,
+    chunk_tokens: int | None,
+    within: float,
+    order: Any,
+    weight: Any,
+    warmup: float,
+    policy: str,
+    sample: float | None,
+    seed: int,
+    prefill_tps: float | None,
+    load_gbps: float | None,
+    skip_bad: bool,
+    rechain: bool,
+    sort: bool,
+    time_unit: str | None,
+    html: Path | None,
+    form: str,
+    color: str,
+    quiet: bool,
+) -> None:
+    """Show what hit rate each capacity buys on the traffic in TRACE, and where more stops paying.
+
+    TRACE is a file or format:file; `warmset trace info` shows what is in one. A hit rate is hit tokens over
+    the tokens covered by listed blocks; its share of all prompt tokens stands beside it.
+
+    \b
+    Examples:
+      warmset curve mooncake:conversation_trace.jsonl.gz --block-tokens 512 --capacities 1000,10000 -o json
+      warmset curve trace.jsonl --model llama-3.1-8b --device 40GiB --html report.html
+      warmset curve trace.jsonl --warmup 0.5 --policy arc --capacities 5000
+      warmset curve big.jsonl.zst --sample 0.01
+    """
+    from warmset.curves.study import Question, study, study_stream
+    from warmset.curves.ttft import Speeds
+    from warmset.report.curve import csv_document, document, payload
+    from warmset.traces import ReadOptions, read, stream
+
+    if load_gbps is not None and (prefill_tps is None or model is None):
+        raise InputError(
+            "`--load-gbps` needs a model and a prefill speed", hint="add `--model` and `--prefill-tps`"
+        )
+    if html is not None and not html.parent.is_dir():
+        raise InputError(f"`{html.parent}` is not a directory", hint=f"mkdir -p {html.parent}")
+    # Bad figures are refused before a large trace is read.
+    per_token = None if model is None else _bytes_per_token(model, kv_dtype, tp)
+    _capacities(capacities, None if per_token is None else 1.0)
+    options = ReadOptions(
+        block_tokens=block_tokens, time_unit=time_unit, skip_bad=skip_bad, sort=sort, rechain=rechain
+    )
+
+    def ask(tokens_per_block: int) -> Question:
+        per_block = None if per_token is None else per_token * tokens_per_block
+        speeds = None
+        if prefill_tps is not None:
+            load = None if load_gbps is None else load_gbps * 1e9
+            speeds = Speeds(prefill_tps, load, per_token)
+        return Question(
+            capacities=_capacities(capacities, per_block),
+            order=order,
+            weight=weight,
+            warmup_ratio=warmup,
+            policy=policy,
+            within_points=within,
+            sample_ratio=sample,
+            seed=seed,
+            bytes_per_block=per_block,
+            device_blocks=None if device is None else _blocks(device, per_block, "--device"),
+            inclusion=inclusion,
+            concurrency=concurrency,
+            speeds=speeds,
+        )
+
+    if sample is not None and chunk_tokens is None and concurrency is None and not sort:
+        warmup_requests = 0
+        if warmup:
+            warmup_requests = int(sum(part.requests for part in stream(trace, options=options)) * warmup)
+        chunks, first = _peek(stream(trace, options=options))
+        answer = study_stream(
+            chunks, ask(first.block_tokens), source=first.source, warmup_requests=warmup_requests
+        )
+    else:
+        reading = read(trace, options)
+        traffic = reading.trace
+        for reason, count in reading.skipped.items():
+            talk(f"skipped {count:,}: {reason}", quiet=quiet)
+        if chunk_tokens is not None:
+            from warmset.curves.chunks import in_chunks
+
+            traffic = in_chunks(traffic, chunk_tokens)
+        answer = study(traffic, ask(traffic.block_tokens))
+    if html is not None:
+        from warmset.report.curve_html import to_html
+
+        try:
+            html.write_text(to_html(answer), encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"cannot write `{html}`: {error.strerror}", hint="name another file") from None
+        talk(f"wrote {html}", quiet=quiet)
+    emit(
+        form,
+        lambda: payload(answer),
+        lambda: csv_document(answer) if form == "csv" else document(answer),
+        color=color,
+    )
+
+
+def _peek(chunks: Iterable[Any]) -> tuple[Iterable[Any], Any]:
+    """The chunks again, and the first of them; InputError where there is none."""
+    from itertools import chain
+
+    rest = iter(chunks)
+    first = next(rest, None)
+    if first is None:
+        raise InputError("the trace has no requests", hint="name a trace with at least one request")
+    return chain((first,), rest), first
+
+
+def _bytes_per_token(model: str, kv_dtype: str, tp: int) -> float:
+    from warmset.geometry import load
+
+    per_token = float(load(model).footprint(kv_dtype=kv_dtype, tp=tp).bytes_per_token)
+    if per_token <= 0:
+        raise InputError(f"the KV cache of `{model}` does not grow with tokens", hint="leave out `--model`")
+    return per_token
+
+
+def _capacities(text: str, bytes_per_block: float | None) -> tuple[int, ...]:
+    if text == "auto":
+        return ()
+    return tuple(_blocks(part, bytes_per_block, "--capacities") for part in text.split(","))
+
+
+def _blocks(text: str, bytes_per_block: float | None, option: str) -> int:
+    """A capacity in blocks, from blocks (`10000`) or a size (`40GiB`)."""
+    from warmset.curves.record import check_capacity
+
+    stripped = text.strip().replace("_", "")
+    if stripped.lstrip("+-").isdigit():
+        # Longer ones are out of any range, and long digits take long to read.
+        blocks = int(stripped[:40])
+    else:
+        if bytes_per_block is None and stripped[-1:].lower() == "b":
+            raise InputError(
+                f"`{option} {text}` is a size, and blocks have none without a model",
+                hint="add `--model`, or give a number of blocks",
+            )
+        if bytes_per_block is None:
+            raise InputError(
+                f"`{option} {text}` is not a number of blocks", hint=f"write it like `{option} 10000`"
+            )
+        blocks = int(BYTES(text) / bytes_per_block)
+        if blocks < 1:
+            raise InputError(
+                f"`{option} {text}` holds no block", hint=f"a block takes {bytes_per_block:,.0f} bytes"
+            )
+    check_capacity(blocks)
+    return blocks

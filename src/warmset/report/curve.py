@@ -1,0 +1,221 @@
+"""Reports a study of hit rate against capacity: table, chart in the terminal, JSON."""
+
+from typing import Any
+
+import numpy as np
+
+from warmset.curves.sizing import Size
+from warmset.curves.study import Point, Study
+from warmset.report.curve_chart import chart
+from warmset.report.document import Bullets, Code, Document, Facts, Line, Section, Table
+from warmset.units import GIB, format_bytes, format_count, format_duration, format_ratio
+
+_LINE_POINTS = 240
+
+
+def payload(study: Study) -> dict[str, Any]:
+    """The study as `warmset.curve/1`."""
+    curve, question = study.curve, study.question
+    tokens = question.weight == "tokens"
+    sampling = curve.sampling
+    return {
+        "schema": "warmset.curve/1",
+        "source": study.source,
+        "requests": curve.requests,
+        "warmup_requests": curve.warmup_requests,
+        "block_accesses": curve.accesses,
+        "unique_blocks": curve.unique_blocks if curve.unique_blocks >= 0 else None,
+        "block_tokens": curve.block_tokens,
+        "order": question.order,
+        "weight": question.weight,
+        "policy": question.policy,
+        "denominator": _denominator(study),
+        "total_tokens": curve.total_tokens,
+        "prompt_tokens": curve.prompt_tokens,
+        "bytes_per_block": None if question.bytes_per_block is None else float(question.bytes_per_block),
+        "device_capacity_blocks": question.device_blocks,
+        "tiers": None if question.device_blocks is None else question.inclusion,
+        "concurrency": question.concurrency,
+        "ceiling": {
+            "hit_tokens": curve.ceiling_hit_tokens,
+            "hit_ratio": curve.ceiling_hit_ratio,
+            "hit_ratio_of_prompt": curve.ceiling_hit_tokens / curve.prompt_tokens
+            if tokens and curve.prompt_tokens
+            else None,
+            "capacity_blocks": curve.ceiling_capacity_blocks,
+            "capacity_bytes": _bytes(study, curve.ceiling_capacity_blocks),
+        },
+        "points": [_point(study, point) for point in study.points],
+        "knee": _size(study, study.knee),
+        "within": {"points": study.size.within_points, **_size(study, study.size)},
+        "smallest_capacity_blocks": study.size.capacity_blocks,
+        "smallest_capacity_bytes": _bytes(study, study.size.capacity_blocks),
+        "lru_curve": [{"capacity_blocks": c, "hit_ratio": r} for c, r in line(study)],
+        "sample": None
+        if sampling is None
+        else {
+            "ratio": sampling.ratio,
+            "seed": sampling.seed,
+            "blocks": sampling.sampled_blocks,
+            "block_accesses": sampling.sampled_accesses,
+            "error_bound_ratio": sampling.error_ratio,
+            "error_bound_from_capacity_blocks": sampling.error_from_blocks,
+        },
+        "notes": notes(study),
+    }
+
+
+def line(study: Study) -> list[tuple[int, float]]:
+    """The LRU curve as (capacity in blocks, hit ratio), thinned to what a screen shows."""
+    curve = study.curve
+    top = max(1, curve.ceiling_capacity_blocks, *(p.capacity_blocks for p in study.points))
+    spread = {round(c) for c in np.geomspace(1, top, _LINE_POINTS)}
+    spread |= {p.capacity_blocks for p in study.points} | {study.knee.capacity_blocks} - {0}
+    return [(c, curve.hit_ratio_at(c)) for c in sorted(spread)]
+
+
+def notes(study: Study) -> list[str]:
+    """What a reader has to know to read the figures rightly."""
+    curve, question = study.curve, study.question
+    found = []
+    if question.weight == "blocks":
+        found.append("weight is blocks: `total_tokens` and `hit_tokens` count block accesses, not tokens")
+        found.append("`hit_ratio_of_prompt` is null: blocks have no share of the prompt's tokens")
+    if question.bytes_per_block is None:
+        found.append("`capacity_bytes` is null: name a model with `--model` to see bytes")
+    if question.order == "head-first":
+        found.append("head first counts every resident block; servers serve leading blocks only (tail first)")
+    if question.device_blocks is not None and question.inclusion == "inclusive":
+        found.append(
+            "the tier also holds what the device holds (as vLLM's does):"
+            f" up to {question.device_blocks:,} blocks it adds nothing"
+        )
+    if question.policy != "lru":
+        found.append("knee and smallest capacity are read off the LRU curve; the points are the policy's")
+    if question.concurrency is not None:
+        found.append("knee and smallest capacity are read off the curve without pinned blocks")
+    sampling = curve.sampling
+    if sampling is not None:
+        found.append(
+            f"sampled: within {100 * sampling.error_ratio:.1f} points at about 95 % confidence"
+            f" from {sampling.error_from_blocks:,} blocks up"
+        )
+        found.append("`unique_blocks` is null where the trace was streamed: only followed blocks are known")
+        if not sampling.complete:
+            found.append("blocks were forgotten to bound memory: the ceiling is a lower bound")
+    if question.speeds is not None:
+        found.append(
+            "time to first token leaves out queueing and batching: compare with it, do not promise it"
+        )
+    return found
+
+
+def document(study: Study) -> Document:
+    """What each capacity buys, and where it stops paying."""
+    curve, size = study.curve, study.size
+    headline = (
+        f"{_capacity(study, size.capacity_blocks)} serve {format_ratio(size.hit_ratio)} of the tokens;"
+        f" no capacity serves more than {format_ratio(curve.ceiling_hit_ratio)}"
+    )
+    facts = (
+        ("trace", study.source, f"{curve.requests:,} requests, {curve.accesses:,} block accesses"),
+        ("counted", f"{curve.total_tokens:,}", _denominator_words(study)),
+        (
+            "ceiling",
+            format_ratio(curve.ceiling_hit_ratio),
+            f"from {_capacity(study, curve.ceiling_capacity_blocks)} up",
+        ),
+        ("knee", _capacity(study, study.knee.capacity_blocks), format_ratio(study.knee.hit_ratio)),
+        (
+            f"within {size.within_points:g} points",
+            _capacity(study, size.capacity_blocks),
+            format_ratio(size.hit_ratio),
+        ),
+    )
+    sections = [
+        Section("", (Facts(facts),)),
+        Section(_title(study), (_table(study),)),
+        Section("", (Code(chart(line(study), study.points), "text"),)),
+    ]
+    if found := notes(study):
+        sections.append(Section("Notes", (Bullets(tuple(found)),)))
+    return Document(Line(headline, "good"), tuple(sections))
+
+
+def csv_document(study: Study) -> Document:
+    """The points with plain numbers, under the keys of the JSON."""
+    rows = [_point(study, point) for point in study.points]
+    headers = tuple(rows[0]) if rows else ("capacity_blocks",)
+    cells = tuple(tuple("" if v is None else str(v) for v in row.values()) for row in rows)
+    return Document(Line(""), (Section("", (Table(headers, cells),)),))
+
+
+def _table(study: Study) -> Table:
+    question = study.question
+    columns: list[tuple[str, list[str]]] = [
+        ("blocks", [format_count(p.capacity_blocks) for p in study.points])
+    ]
+    if question.bytes_per_block is not None:
+        columns.append(("GiB", [f"{(p.capacity_bytes or 0) / GIB:,.2f}" for p in study.points]))
+    if question.device_blocks is not None:
+        ratio = study.curve.ratio
+        columns.append(("device", [format_ratio(ratio(p.device_hit_tokens or 0)) for p in study.points]))
+        columns.append(("host", [format_ratio(ratio(p.host_hit_tokens or 0)) for p in study.points]))
+    columns.append(("hit rate", [format_ratio(p.hit_ratio) for p in study.points]))
+    if question.weight == "tokens":
+        columns.append(("of prompt", [format_ratio(p.hit_ratio_of_prompt or 0) for p in study.points]))
+    if question.bytes_per_block is not None:
+        columns.append(("points/GiB", [f"{p.points_per_gib or 0:+.3f}" for p in study.points]))
+    if question.speeds is not None:
+        columns.append(("TTFT", [format_duration(p.mean_ttft_seconds or 0) for p in study.points]))
+    rows = tuple(zip(*(cells for _, cells in columns), strict=True))
+    return Table(tuple(name for name, _ in columns), rows, frozenset(range(len(columns))))
+
+
+def _title(study: Study) -> str:
+    name = {"lru": "LRU", "arc": "ARC", "fifo": "FIFO", "lfu": "LFU", "optimal": "clairvoyant"}
+    what = f"Hit rate by capacity, {name[study.question.policy]}"
+    return what + (f", sampled 1 in {round(1 / s.ratio)}" if (s := study.curve.sampling) else "")
+
+
+def _capacity(study: Study, blocks: int) -> str:
+    size = _bytes(study, blocks)
+    return f"{blocks:,} blocks" + ("" if size is None else f" ({format_bytes(size)})")
+
+
+def _denominator(study: Study) -> str:
+    return "block_tokens" if study.question.weight == "tokens" else "block_accesses"
+
+
+def _denominator_words(study: Study) -> str:
+    after = f", after {w:,} requests of warm-up" if (w := study.curve.warmup_requests) else ""
+    return ("tokens in listed blocks" if study.question.weight == "tokens" else "block accesses") + after
+
+
+def _bytes(study: Study, blocks: int) -> int | None:
+    per_block = study.question.bytes_per_block
+    return None if per_block is None else round(blocks * per_block)
+
+
+def _point(study: Study, point: Point) -> dict[str, Any]:
+    return {
+        "capacity_blocks": point.capacity_blocks,
+        "capacity_bytes": point.capacity_bytes,
+        "hit_tokens": point.hit_tokens,
+        "hit_ratio": point.hit_ratio,
+        "denominator": _denominator(study),
+        "hit_ratio_of_prompt": point.hit_ratio_of_prompt,
+        "device_hit_tokens": point.device_hit_tokens,
+        "host_hit_tokens": point.host_hit_tokens,
+        "points_per_gib": point.points_per_gib,
+        "ttft_mean_seconds": point.mean_ttft_seconds,
+    }
+
+
+def _size(study: Study, size: Size) -> dict[str, Any]:
+    return {
+        "capacity_blocks": size.capacity_blocks,
+        "capacity_bytes": _bytes(study, size.capacity_blocks),
+        "hit_tokens": size.hit_tokens,
+        "hit_ratio": size.hit_ratio,
+    }
