@@ -158,6 +158,9 @@ def _parse(word: Word, state: _State) -> None:
         state.error = _explain(text, error)
         body = word.body
         at = min(error.pos, max(0, len(body.value) - 1))
+        if "comma" in state.error:
+            # The fault is the comma, not the bracket at which the parser gave up.
+            at = max(body.value.rfind(",", 0, error.pos + 1), 0)
         state.error_at = body.place(at, at + 1) if body.value else word.place
         return
     except RecursionError:

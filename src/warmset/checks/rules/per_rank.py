@@ -11,10 +11,7 @@ from warmset.units import GB, GIB, format_bytes
 def check(case: Case) -> Iterator[Answer]:
     """Per-rank tiers against every known budget; a note where the budget is unknown."""
     for tier in case.tiers:
-        if (
-            not tier.per_rank
-            or tier.ranks * tier.replicas * tier.node_bytes == tier.written_bytes * tier.node_bytes
-        ):
+        if not tier.per_rank or tier.node_bytes == tier.written_bytes * tier.replicas:
             continue
         known = budgets(case)
         worst = _worst(tier, case)

@@ -1,0 +1,1 @@
+vllm serve google/gemma-4-31B-it --kv-transfer-config '{"kv_connector":"OffloadingConnector","kv_role":"kv_both","kv_connector_extra_config":{"cpu_bytes_to_use":214748364800,"blocks_per_chunk":8,"num_cpu_blocks":4468}}'

@@ -1,0 +1,1 @@
+PYTHONHASHSEED=0 vllm serve deepseek-ai/DeepSeek-V3 -tp 2 --kv-transfer-config '{"kv_connector":"OffloadingConnector","kv_role":"kv_both","kv_load_failure_policy":"recompute","kv_connector_extra_config":{"spec_name":"TieringOffloadingSpec","cpu_bytes_to_use":34359738368,"secondary_tiers":[{"type":"p2p","host":"10.0.0.2"}]}}'

@@ -1,0 +1,1 @@
+vllm serve deepseek-ai/DeepSeek-V4-Pro -tp 16 --block-size 256 --speculative-config '{"method":"dspark","num_speculative_tokens":7}' --kv-transfer-config '{"kv_connector":"OffloadingConnector","kv_role":"kv_both","kv_connector_extra_config":{"block_size":256,"cpu_bytes_to_use":214748364800}}'

@@ -1,0 +1,1 @@
+vllm serve deepseek-ai/DeepSeek-V4-Flash --max-model-len=128000 --tensor-parallel-size=2 --kv-cache-dtype=fp8 --block-size=256 --kv-transfer-config '{"kv_connector":"SimpleCPUOffloadConnector","kv_role":"kv_both","kv_connector_extra_config":{"cpu_bytes_to_use":137438953472}}'

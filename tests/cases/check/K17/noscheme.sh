@@ -1,0 +1,1 @@
+PYTHONHASHSEED=0 vllm serve Qwen/Qwen3-8B --kv-transfer-config '{"kv_connector":"OffloadingConnector","kv_role":"kv_both","kv_load_failure_policy":"recompute","kv_connector_extra_config":{"spec_name":"TieringOffloadingSpec","cpu_bytes_to_use":34359738368,"secondary_tiers":[{"type":"obj","store_config":{"bucket":"kv","endpoint_override":"http://minio:9000"},"io_threads":4}]}}'

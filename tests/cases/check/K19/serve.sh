@@ -1,0 +1,1 @@
+PYTHONHASHSEED=0 vllm serve Qwen/Qwen3-8B --kv-transfer-config '{"kv_connector":"OffloadingConnector","kv_role":"kv_both","kv_connector_extra_config":{"spec_name":"SharedStorageOffloadingSpec","spec_module_path":"llmd_fs_backend.spec","shared_storage_path":"/kv","threads_per_gpu":64}}'

@@ -1,0 +1,1 @@
+PYTHONHASHSEED=0 MOONCAKE_CONFIG_PATH=mooncake.json vllm serve Qwen/Qwen2.5-72B-Instruct -tp 8 --kv-transfer-config '{"kv_connector":"MooncakeStoreConnector","kv_role":"kv_both","kv_load_failure_policy":"recompute"}'

@@ -1,0 +1,1 @@
+PYTHONHASHSEED=0 vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 20000 --kv-transfer-config '{"kv_connector":"OffloadingConnector","kv_role":"kv_both","kv_load_failure_policy":"recompute","kv_connector_extra_config":{"spec_name":"TieringOffloadingSpec","cpu_bytes_to_use":268435456,"secondary_tiers":[{"type":"fs","root_dir":"/kv"}]}}'

@@ -1,0 +1,3 @@
+export PYTHONHASHSEED=0
+vllm serve Qwen/Qwen3-8B --tensor-parallel-size 1 --kv-transfer-config '{"kv_connector":"OffloadingConnector","kv_role":"kv_both","kv_load_failure_policy":"recompute","kv_connector_extra_config":{"spec_name":"TieringOffloadingSpec","cpu_bytes_to_use":34359738368,"secondary_tiers":[{"type":"fs","root_dir":"/kv"}]}}'
+vllm serve Qwen/Qwen3-8B --tensor-parallel-size 2 --kv-transfer-config '{"kv_connector":"OffloadingConnector","kv_role":"kv_both","kv_load_failure_policy":"recompute","kv_connector_extra_config":{"spec_name":"TieringOffloadingSpec","cpu_bytes_to_use":34359738368,"secondary_tiers":[{"type":"fs","root_dir":"/kv"}]}}'

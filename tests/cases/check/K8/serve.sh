@@ -1,0 +1,1 @@
+PYTHONHASHSEED=0 vllm serve Qwen/Qwen3-8B --max-model-len 8192 --kv-transfer-config '{"kv_connector":"OffloadingConnector","kv_role":"kv_both","kv_load_failure_policy":"recompute","kv_connector_extra_config":{"spec_name":"TieringOffloadingSpec","cpu_bytes_to_use":3221225472,"secondary_tiers":[{"type":"fs_python","root_dir":"/data01/offload"}]}}'
