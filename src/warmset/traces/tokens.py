@@ -13,7 +13,7 @@ def encoder(tokenizer: str | Path | None, problems: Problems) -> Encode:
     """A function from text to token ids."""
     if tokenizer is None:
         problems.note("one token per byte of text: name a `--tokenizer` for the model's own counts")
-        return lambda text: text.encode("utf-8", "replace")
+        return lambda text: list(text.encode("utf-8", "replace"))
     path = Path(tokenizer)
     if path.is_dir():
         path = path / "tokenizer.json"
