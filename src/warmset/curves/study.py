@@ -154,7 +154,10 @@ def _check(question: Question) -> None:
 def _answer(trace: Trace | None, curve: Curve, question: Question, source: str) -> Study:
     bend, size = knee(curve), size_for(curve, within_points=question.within_points)
     capacities = tuple(sorted(set(question.capacities))) or _spread(
-        curve, (bend.capacity_blocks, size.capacity_blocks)
+        curve,
+        (bend.capacity_blocks, size.capacity_blocks),
+        # An inclusive tier smaller than the device pool adds nothing: no need to show it.
+        question.device_blocks or 1 if question.inclusion == "inclusive" else 1,
     )
     device = question.device_blocks
     on_device: int | None = None
@@ -229,10 +232,12 @@ def _points(
     return tuple(points)
 
 
-def _spread(curve: Curve, wanted: Sequence[int]) -> tuple[int, ...]:
+def _spread(curve: Curve, wanted: Sequence[int], floor: int) -> tuple[int, ...]:
     """Capacities on a log scale that span the bend of the curve, with the ones named in the answer."""
     top = max(1, curve.ceiling_capacity_blocks)
-    low = max(1, min(top, round(top / 1000), round(curve.blocks_per_slot * 10)))
+    # A sample has nothing to say about a handful of followed blocks.
+    resolved = round(curve.blocks_per_slot * 10) if curve.sampling else 1
+    low = min(top, max(floor, resolved, round(top / 1000)))
     spread = np.geomspace(low, top, _AUTO_POINTS)
     # Two significant digits read better; the end stays exact.
     rounded = {round(float(f"{value:.2g}")) for value in spread[:-1]} | {top} | set(wanted)

@@ -1,0 +1,157 @@
+"""`warmset curve` from the outside."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from warmset.report.data import schema_text
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    path = tmp_path / "trace.jsonl"
+    rows = []
+    for turn in range(1, 9):
+        for session in range(6):
+            ids = [0, 1, *(100 * (session + 1) + i for i in range(3 * turn))]
+            rows.append(
+                {
+                    "timestamp": 1000 * len(rows),
+                    "input_length": 16 * len(ids) - 5,
+                    "output_length": 20,
+                    "hash_ids": ids,
+                }
+            )
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return f"mooncake:{path}"
+
+
+def curve(warmset, *arguments):  # type: ignore[no-untyped-def]
+    ran = warmset("curve", *arguments, "-o", "json", "--quiet")
+    assert ran.code == 0, ran.err
+    found = ran.json()
+    jsonschema.validate(found, json.loads(schema_text("curve")))
+    return found
+
+
+def test_keys_and_sums(warmset, trace: str) -> None:  # type: ignore[no-untyped-def]
+    found = curve(warmset, trace, "--block-tokens", 16, "--capacities", "30,60,1000")
+    assert [p["capacity_blocks"] for p in found["points"]] == [30, 60, 1000]
+    for point in found["points"]:
+        assert point["hit_ratio"] == point["hit_tokens"] / found["total_tokens"]
+        assert point["hit_ratio_of_prompt"] == point["hit_tokens"] / found["prompt_tokens"]
+        assert point["denominator"] == "block_tokens"
+        assert point["capacity_bytes"] is None
+    assert found["points"][-1]["hit_ratio"] == found["ceiling"]["hit_ratio"]
+    assert found["smallest_capacity_blocks"] <= found["ceiling"]["capacity_blocks"]
+
+
+def test_bytes_with_a_model(warmset, trace: str) -> None:  # type: ignore[no-untyped-def]
+    found = curve(
+        warmset, trace, "--block-tokens", 16, "--model", "llama-3.1-8b", "--capacities", "100,1GiB",
+        "--device", "128MiB", "--prefill-tps", 10000, "--load-gbps", 20,
+    )  # fmt: skip
+    # 131,072 bytes per token, 16 tokens per block.
+    assert found["bytes_per_block"] == 16 * 131_072
+    assert [(p["capacity_blocks"], p["capacity_bytes"]) for p in found["points"]] == [
+        (100, 100 * 2**21), (512, 2**30),
+    ]  # fmt: skip
+    assert found["device_capacity_blocks"] == 64
+    for point in found["points"]:
+        assert point["device_hit_tokens"] + point["host_hit_tokens"] == point["hit_tokens"]
+        assert point["ttft_mean_seconds"] > 0
+    fp8 = curve(warmset, trace, "--block-tokens", 16, "--model", "llama-3.1-8b", "--kv-dtype", "fp8")
+    assert fp8["bytes_per_block"] == 8 * 131_072
+
+
+def test_options_reach_the_curve(warmset, trace: str) -> None:  # type: ignore[no-untyped-def]
+    base = (trace, "--block-tokens", 16, "--capacities", "40")
+    plain = curve(warmset, *base)
+    assert curve(warmset, *base, "--warmup", 0.5)["total_tokens"] < plain["total_tokens"]
+    blocks = curve(warmset, *base, "--weight", "blocks", "--order", "head-first")
+    assert blocks["total_tokens"] == blocks["block_accesses"]
+    assert blocks["denominator"] == "block_accesses"
+    for policy in ("fifo", "lfu", "arc", "optimal"):
+        assert curve(warmset, *base, "--policy", policy)["policy"] == policy
+    assert curve(warmset, *base, "--sample", 1)["points"] == plain["points"]
+    sampled = curve(warmset, *base, "--sample", "0.2", "--seed", 3)
+    assert sampled["sample"]["error_bound_ratio"] >= 0
+    assert curve(warmset, *base, "--sample", "0.2", "--seed", 3) == sampled
+    assert curve(warmset, *base, "--chunk-tokens", 64)["block_tokens"] == 64
+    assert curve(warmset, *base, "--concurrency", 4)["concurrency"] == 4
+
+
+def test_every_form(warmset, trace: str) -> None:  # type: ignore[no-untyped-def]
+    for form in ("table", "md", "yaml", "csv"):
+        ran = warmset("curve", trace, "--block-tokens", 16, "-o", form)
+        assert ran.code == 0
+        assert ran.out
+    rows = list(csv.DictReader(io.StringIO(ran.out)))
+    assert rows == [
+        {k: "" if v is None else str(v) for k, v in p.items()}
+        for p in curve(warmset, trace, "--block-tokens", 16)["points"]
+    ]
+
+
+def test_html_holds_the_json_and_asks_for_nothing(warmset, trace: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "report.html"
+    found = curve(warmset, trace, "--block-tokens", 16, "--html", path)
+    text = path.read_text()
+    inside = text.split('id="warmset-data">')[1].split("</script>")[0]
+    assert json.loads(inside) == found
+    assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert "https://" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--capacities", "0"], "`0`"),
+        (["--capacities", "-5"], "`-5`"),
+        (["--capacities", "1e3"], "1e3"),
+        (["--capacities", "9" * 400], "absurdly"),
+        (["--capacities", "10,,20"], "--capacities"),
+        (["--capacities", ""], "--capacities"),
+        (["--capacities", "10GiB"], "--model"),
+        (["--capacities", "1B", "--model", "llama-3.1-8b"], "holds no block"),
+        (["--model", "no-such-model"], "`no-such-model`"),
+        (["--warmup", "1"], "warm-up"),
+        (["--warmup", "-1"], "`-1`"),
+        (["--sample", "0"], "sample"),
+        (["--sample", "0.1", "--policy", "arc"], "--sample"),
+        (["--policy", "lru2"], "lru2"),
+        (["--policy", "arc", "--order", "head-first"], "`arc`"),
+        (["--within", "-1"], "`-1`"),
+        (["--within", "nan"], "`nan`"),
+        (["--device", "0"], "`0`"),
+        (["--concurrency", "0"], "`0`"),
+        (["--chunk-tokens", "100"], "`100`"),
+        (["--load-gbps", "10"], "--prefill-tps"),
+        (["--prefill-tps", "0"], "prefill speed"),
+        (["--prefill-tps", "nan"], "prefill speed"),
+        (["--seed", "-1", "--sample", "0.5"], "`-1`"),
+        (["--html", "/no/such/folder/x.html"], "/no/such/folder"),
+        (["--block-tokens", "0"], "`0`"),
+    ],
+)
+def test_bad_input_is_named_and_stops(warmset, trace: str, arguments: list[str], named: str) -> None:  # type: ignore[no-untyped-def]
+    ran = warmset(
+        "curve", trace, *(["--block-tokens", "16"] if "--block-tokens" not in arguments else []), *arguments
+    )
+    assert ran.code == 2, ran.err
+    assert named in ran.err
+    assert ran.out == ""
+
+
+def test_no_trace_no_answer(warmset, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("")
+    for sample in ([], ["--sample", "0.5"]):
+        ran = warmset("curve", f"mooncake:{empty}", *sample)
+        assert ran.code == 2
+        assert ran.out == ""
+    assert warmset("curve", tmp_path / "missing.jsonl").code == 2
