@@ -93,8 +93,8 @@ def _native(footprint: Footprint, context_tokens: int, server: Engine) -> Charge
     if stored > content * Fraction(101, 100):
         conversions.append(
             f"a session's content is {format_bytes(content)}, but it takes up to {rows:,} rows or "
-            f"{format_bytes(stored)} of the tier: {_groups(footprint)} store every block they compute, and each takes a "
-            "row as wide as the widest group"
+            f"{format_bytes(stored)} of the tier: {_groups(footprint)} store every block they compute, each in "
+            "a row as wide as the widest group"
         )
     rule = server.rule("native_tier_inclusion")
     return Charge(

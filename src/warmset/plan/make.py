@@ -8,22 +8,22 @@ from warmset.geometry import Footprint
 from warmset.hardware import Accelerator, Storage, accelerator, storage
 from warmset.plan.charge import NATIVE, Charge, charge
 from warmset.plan.decide import Outcome, Sizes, decide, sizes
-from warmset.plan.device import Budget, budget
+from warmset.plan.device import budget
 from warmset.plan.fixes import fixes, footprint_of
-from warmset.plan.host import DEV_SHM, HOST_RAM_SHARE, Placement, dev_shm_advice, host, placement
-from warmset.plan.record import BreakEven, Cost, Demand, Fleet, Plan, Tier
+from warmset.plan.host import Placement, host, placement
+from warmset.plan.record import Cost, Demand, Fleet, Plan, Tier
+from warmset.plan.remarks import assumptions, has_lower_tier, notes
 from warmset.plan.request import PlanRequest, choose_engine
 from warmset.plan.speed import break_even
 from warmset.plan.words import ServerWords, read_log, read_metrics
 from warmset.servers import Engine, engine
-from warmset.units import GIB, format_gib, format_tokens
+from warmset.units import GIB, format_gib
 
 # Considered where nobody names a lower tier, the plainest first.
 _CANDIDATES = {
     "disk": ("nvme-gen4", "nvme-gen5", "nvme-gen4-raid4", "nvme-gen5-raid4"),
     "object": ("object-25gbe", "object-100gbe", "object-400gbe"),
 }
-_DEVICES_PER_NODE = 8
 
 
 def make_plan(request: PlanRequest) -> Plan:
@@ -94,7 +94,7 @@ def make_plan(request: PlanRequest) -> Plan:
         cost=_cost(request, demand, tier),
         assumptions=(
             *found.assumptions,
-            *_assumptions(request, server, gpu is not None, speeds),
+            *assumptions(request, server, gpu is not None, speeds),
             *store_notes,
         ),
         notes=(
@@ -103,7 +103,7 @@ def make_plan(request: PlanRequest) -> Plan:
             *found.notes,
             *alone.notes,
             *(hybrid_notes if outcome.decision.verdict in ("offload", "add_lower_tier") else ()),
-            *_notes(request, server, found, outcome, tier, placed),
+            *notes(request, server, found, outcome, tier, placed),
         ),
     )
 
@@ -258,13 +258,6 @@ def _backend(backend: str, outcome: Outcome, server: Engine) -> str:
     return backend
 
 
-def has_lower_tier(server: Engine, backend: str) -> bool:
-    """Whether `backend` can put a disk or an object store below host memory in this version."""
-    if backend in NATIVE:
-        return server.spec("TieringOffloadingSpec") is not None
-    return backend.startswith("lmcache")
-
-
 def _fleet(request: PlanRequest, demand: Demand, tier: Tier) -> Fleet:
     replicas = request.replicas * request.dp
     return Fleet(
@@ -285,73 +278,6 @@ def _cost(request: PlanRequest, demand: Demand, tier: Tier) -> Cost | None:
         total=total,
         per_warm_session=total / demand.sessions if tier.host_memory_bytes else None,
     )
-
-
-def _assumptions(
-    request: PlanRequest, server: Engine, gpu_known: bool, speeds: tuple[BreakEven, ...]
-) -> list[str]:
-    said = []
-    if request.engine is None:
-        said.append(f"server: {server}, the newest known (`--engine` names another)")
-    if request.host_ram_bytes is not None:
-        said.append(
-            f"{1 - HOST_RAM_SHARE:.0%} of host memory are left to the operating system and the server itself"
-        )
-    if speeds and speeds[0].ratio is not None:
-        said.append(f"break-even: {speeds[0].note}")
-    elif speeds:
-        said.append(f"no break-even for host memory: {speeds[0].note}")
-    if request.dp > 1:
-        said.append(f"all {request.dp} data-parallel replicas run on this host, each with a tier of its own")
-    if not gpu_known and speeds[0].load_bytes_per_second is None:
-        said.append(
-            "loading from host memory is taken to be faster than computing again, as on every device known"
-        )
-    return said
-
-
-def _notes(
-    request: PlanRequest, server: Engine, found: Budget, outcome: Outcome, tier: Tier, placed: Placement
-) -> list[str]:
-    said = []
-    device = found.device
-    if request.geometry.name is None:
-        said.append("no model was named: the command says `MODEL`")
-    if device.estimated and outcome.decision.verdict in ("offload", "add_lower_tier"):
-        said.append(
-            f"the device budget is an estimate between {format_gib(device.low_bytes)} and "
-            f"{format_gib(device.high_bytes)}; the inclusive size does not depend on it"
-            if tier.inclusion == "inclusive"
-            else f"the device budget is an estimate between {format_gib(device.low_bytes)} and "
-            f"{format_gib(device.high_bytes)}, and the size depends on it"
-        )
-    if tier.recommended_bytes and tier.host_memory_bytes > tier.recommended_bytes:
-        said.append(
-            f"the host gives {format_gib(tier.host_memory_bytes)} for a tier of {format_gib(tier.recommended_bytes)}: "
-            f"{placed.how}; a tier of {format_gib(placed.tier_within(tier.host_memory_bytes))} takes no more"
-        )
-    advice = dev_shm_advice(server, tier.dev_shm_bytes * request.dp, request.dev_shm_bytes)
-    if advice is not None:
-        said.append(advice)
-    elif tier.dev_shm_bytes:
-        said.append(f"{DEV_SHM} of {format_gib(request.dev_shm_bytes or 0)} holds the tier")
-    if outcome.lower is not None and not has_lower_tier(server, tier.backend):
-        said.append(
-            f"`{server}` with backend `{tier.backend}` has no tier below host memory: vLLM has it since 0.22 "
-            "(`--backend native`)"
-        )
-    if request.ranks > _DEVICES_PER_NODE:
-        said.append(
-            f"{request.ranks} devices span nodes: each node needs memory for its own ranks' share of the tier"
-        )
-    if tier.allocated_bytes == 0 and tier.recommended_bytes:
-        said.append("the tier is smaller than one chunk: it would store nothing")
-    if request.context_tokens < tier.chunk_tokens:
-        said.append(
-            f"contexts of {format_tokens(request.context_tokens)} fill no chunk of {tier.chunk_tokens}: nothing of "
-            "them can be stored or reused"
-        )
-    return said
 
 
 def _up(value: Fraction) -> int:

@@ -1,0 +1,88 @@
+"""What a plan assumed and what its reader must know, in words."""
+
+from warmset.plan.charge import NATIVE
+from warmset.plan.decide import Outcome
+from warmset.plan.device import Budget
+from warmset.plan.host import DEV_SHM, HOST_RAM_SHARE, Placement, dev_shm_advice
+from warmset.plan.record import BreakEven, Tier
+from warmset.plan.request import PlanRequest
+from warmset.servers import Engine
+from warmset.units import format_gib, format_tokens
+
+_DEVICES_PER_NODE = 8
+
+
+def assumptions(
+    request: PlanRequest, server: Engine, gpu_known: bool, speeds: tuple[BreakEven, ...]
+) -> list[str]:
+    """What was taken for granted, each with the option that replaces it."""
+    said = []
+    if request.engine is None:
+        said.append(f"server: {server}, the newest known (`--engine` names another)")
+    if request.host_ram_bytes is not None:
+        said.append(
+            f"{1 - HOST_RAM_SHARE:.0%} of host memory are left to the operating system and the server itself"
+        )
+    if speeds and speeds[0].ratio is not None:
+        said.append(f"break-even: {speeds[0].note}")
+    elif speeds:
+        said.append(f"no break-even for host memory: {speeds[0].note}")
+    if request.dp > 1:
+        said.append(f"all {request.dp} data-parallel replicas run on this host, each with a tier of its own")
+    if not gpu_known and speeds[0].load_bytes_per_second is None:
+        said.append(
+            "loading from host memory is taken to be faster than computing again, as on every device known"
+        )
+    return said
+
+
+def notes(
+    request: PlanRequest, server: Engine, found: Budget, outcome: Outcome, tier: Tier, placed: Placement
+) -> list[str]:
+    """What a reader must know about the sizes, and what the host must be given."""
+    said = []
+    device = found.device
+    if request.geometry.name is None:
+        said.append("no model was named: the command says `MODEL`")
+    if device.estimated and outcome.decision.verdict in ("offload", "add_lower_tier"):
+        said.append(
+            f"the device budget is an estimate between {format_gib(device.low_bytes)} and "
+            f"{format_gib(device.high_bytes)}; the inclusive size does not depend on it"
+            if tier.inclusion == "inclusive"
+            else f"the device budget is an estimate between {format_gib(device.low_bytes)} and "
+            f"{format_gib(device.high_bytes)}, and the size depends on it"
+        )
+    if tier.recommended_bytes and tier.host_memory_bytes > tier.recommended_bytes:
+        said.append(
+            f"the host gives {format_gib(tier.host_memory_bytes)} for a tier of {format_gib(tier.recommended_bytes)}: "
+            f"{placed.how}; a tier of {format_gib(placed.tier_within(tier.host_memory_bytes))} takes no more"
+        )
+    advice = dev_shm_advice(server, tier.dev_shm_bytes * request.dp, request.dev_shm_bytes)
+    if advice is not None:
+        said.append(advice)
+    elif tier.dev_shm_bytes:
+        said.append(f"{DEV_SHM} of {format_gib(request.dev_shm_bytes or 0)} holds the tier")
+    if outcome.lower is not None and not has_lower_tier(server, tier.backend):
+        said.append(
+            f"`{server}` with backend `{tier.backend}` has no tier below host memory: vLLM has it since 0.22 "
+            "(`--backend native`)"
+        )
+    if request.ranks > _DEVICES_PER_NODE:
+        said.append(
+            f"{request.ranks} devices span nodes: each node needs memory for its own ranks' share of the tier"
+        )
+    if tier.allocated_bytes == 0 and tier.recommended_bytes:
+        said.append("the tier is smaller than one chunk: it would store nothing")
+    if request.context_tokens < tier.chunk_tokens:
+        said.append(
+            f"contexts of {format_tokens(request.context_tokens)} fill no chunk of {tier.chunk_tokens}: nothing of "
+            "them can be stored or reused"
+        )
+    return said
+
+
+def has_lower_tier(server: Engine, backend: str) -> bool:
+    """Whether `backend` can put a disk or an object store below host memory in this version."""
+    if backend in NATIVE:
+        return server.spec("TieringOffloadingSpec") is not None
+    return backend.startswith("lmcache")

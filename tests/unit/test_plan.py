@@ -1,0 +1,332 @@
+"""Plans: sizes against arithmetic done by hand, verdicts case by case, server words against real scrapes."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from warmset.errors import InputError, UnknownName, Unsupported
+from warmset.geometry import Geometry, load, uniform
+from warmset.plan import Plan, PlanRequest, make_plan
+from warmset.servers import engine
+from warmset.units import GIB
+
+LLAMA = uniform(32, 8, 128)
+
+
+def plan(geometry: Geometry = LLAMA, **given: object) -> Plan:
+    defaults: dict[str, object] = {"sessions": 200, "context_tokens": 8192, "hbm_kv_bytes": 28 * GIB}
+    if "gpu" in given or {"metrics", "log", "kv_cache_tokens"} & set(given):
+        defaults.pop("hbm_kv_bytes")
+    return make_plan(PlanRequest(geometry=geometry, **{**defaults, **given}))  # type: ignore[arg-type]
+
+
+def test_the_worked_example() -> None:
+    p = plan()
+    assert p.bytes_per_token == 131_072
+    assert p.demand.bytes_per_session == GIB
+    assert p.demand.warm_set_bytes == p.demand.device_bytes == 200 * GIB
+    assert p.device.kv_budget_bytes == 28 * GIB
+    assert p.tier.exclusive_bytes == pytest.approx(197.8 * GIB, abs=1)
+    assert p.tier.inclusive_bytes == p.tier.recommended_bytes == 230 * GIB
+    assert p.tier.inclusion == "inclusive"
+    assert p.decision.verdict == "offload"
+
+
+def test_twenty_sessions_leave_it_off() -> None:
+    p = plan(sessions=20)
+    assert p.decision.verdict == "leave_off"
+    assert p.tier.recommended_bytes == p.tier.host_memory_bytes == p.tier.exclusive_bytes == 0
+    assert p.tier.inclusive_bytes == 23 * GIB
+
+
+def test_headroom_is_the_users() -> None:
+    assert plan(headroom_ratio=0.0).tier.recommended_bytes == 200 * GIB
+    assert plan(headroom_ratio=1.0).tier.recommended_bytes == 400 * GIB
+
+
+def test_a_shared_prefix_is_kept_once() -> None:
+    p = plan(shared_prefix_tokens=4096)
+    assert p.demand.warm_set_bytes == 200 * GIB - 199 * 4096 * 131_072
+    assert p.tier.recommended_bytes == pytest.approx(p.demand.warm_set_bytes * 1.15, abs=1)
+
+
+def test_per_rank_and_fleet_stand_beside() -> None:
+    p = plan(tp=4, replicas=3, dp=2)
+    assert p.tier.per_rank_bytes == p.tier.recommended_bytes // 4
+    assert p.fleet.replicas == 6
+    assert p.fleet.tier_bytes == 6 * p.tier.recommended_bytes
+    assert p.fleet.sessions == 1200
+
+
+def test_replicated_heads_count() -> None:
+    # 8 KV heads on 16 ranks: two copies of each head.
+    assert plan(tp=16).demand.warm_set_bytes == 400 * GIB
+
+
+# --- the device's budget
+
+
+def test_estimate_has_a_band_and_says_what_it_assumes() -> None:
+    p = plan(load("llama-3.1-8b"), gpu="h100-80gb", engine=engine("vllm@0.19"))
+    # Start-up logs of this pair at 0.90 state 53-55 GiB.
+    assert 53 * GIB < p.device.kv_budget_bytes < 55 * GIB
+    assert p.device.low_bytes < p.device.kv_budget_bytes < p.device.high_bytes
+    assert any("0.9 GPU memory utilization" in a for a in p.assumptions)
+    newer = plan(load("llama-3.1-8b"), gpu="h100-80gb", engine=engine("vllm@0.32"))
+    assert newer.device.kv_budget_bytes > p.device.kv_budget_bytes
+
+
+def test_weights_that_fill_the_device() -> None:
+    p = plan(load("llama-3.1-70b"), gpu="h100-80gb")
+    assert p.decision.verdict == "does_not_fit"
+    assert p.device.kv_budget_bytes == 0
+    assert "weights" in p.decision.reasons[0]
+    assert any("--tp 2" in f for f in p.decision.fixes)
+
+
+def test_metrics_of_a_real_server(shared: Path) -> None:
+    # 160 blocks of 128 tokens; the label num_gpu_blocks and the pool in bytes agree: 160 × 128 × bytes per token.
+    page = (shared / "metrics" / "chat_on.end.prom").read_text()
+    p = plan(uniform(2, 2, 64), metrics=page, context_tokens=4096, sessions=10)
+    assert p.device.source == "metrics"
+    assert p.device.kv_budget_bytes == 160 * 128 * 2 * 2 * 2 * 64 * 2
+    assert p.device.tokens == pytest.approx(159 * 128, abs=128)
+
+
+def _page(**labels: str) -> str:
+    rows = []
+    for index in range(int(labels.pop("engines", "1"))):
+        text = ",".join(f'{k}="{v}"' for k, v in {**labels, "engine": str(index)}.items())
+        rows.append(f"vllm:cache_config_info{{{text}}} 1.0")
+    return "# TYPE vllm:cache_config_info gauge\n" + "\n".join(rows) + "\n"
+
+
+def test_blocks_are_summed_over_data_parallel_engines() -> None:
+    one = plan(metrics=_page(num_gpu_blocks="14336", block_size="16", cache_dtype="auto"))
+    four = plan(metrics=_page(num_gpu_blocks="57344", block_size="16", cache_dtype="auto", engines="4"))
+    assert one.device.kv_budget_bytes == four.device.kv_budget_bytes == 28 * GIB
+
+
+def test_hybrid_pools_are_not_blocks_times_block_size() -> None:
+    # A real gpt-oss-20b: 682 blocks of 128 tokens, logged as 42,976 tokens, not 87,296.
+    oss = load("gpt-oss-20b")
+    p = plan(oss, metrics=_page(num_gpu_blocks="682", block_size="128"), sessions=3, context_tokens=4096)
+    footprint = oss.footprint()
+    assert p.device.kv_budget_bytes == 682 * footprint.pool_bytes_per_block
+    assert any("not its capacity" in n for n in p.notes)
+
+
+def test_the_servers_dtype_is_followed() -> None:
+    p = plan(metrics=_page(num_gpu_blocks="14336", block_size="16", cache_dtype="fp8"))
+    assert p.bytes_per_token == 65_536
+    assert p.device.kv_budget_bytes == 14 * GIB
+
+
+def test_log_of_a_start_up() -> None:
+    log = (
+        "(APIServer pid=1) INFO [api_server.py:1896] vLLM API server version 0.26.0\n"
+        "(Worker_TP0 pid=9) INFO [gpu_worker.py:298] Available KV cache memory: 14.00 GiB\n"
+        "(Worker_TP1 pid=9) INFO [gpu_worker.py:298] Available KV cache memory: 14.25 GiB\n"
+        "(EngineCore pid=5) INFO GPU KV cache size: 229,376 tokens\n"
+        "(EngineCore pid=5) INFO Maximum concurrency for 32,768 tokens per request: 7.00x\n"
+    )
+    p = plan(log=log, tp=2)
+    assert p.device.source == "log"
+    assert p.device.kv_budget_bytes == 28 * GIB
+    assert p.engine == "vllm@0.26.0"
+
+
+def test_log_that_says_what_fits() -> None:
+    # 144 KiB per token; the server stopped and named the longest context itself.
+    log = (
+        "ValueError: To serve at least one request with the max seq len (32768), (4.50 GiB KV cache is needed, "
+        "which is larger than the available KV cache memory (3.58 GiB). Based on the available memory, the estimated "
+        "maximum model length is 26032."
+    )
+    p = plan(uniform(36, 8, 128), log=log, context_tokens=32768, sessions=1)
+    assert p.demand.bytes_per_session == int(4.5 * GIB)
+    assert p.decision.verdict == "does_not_fit"
+    assert "26,032" in p.decision.fixes[0]
+    assert any("fp8" in f for f in p.decision.fixes)
+
+
+def test_kv_cache_tokens() -> None:
+    assert plan(kv_cache_tokens=229_376).device.kv_budget_bytes == 28 * GIB
+    # gemma-3-27b, 40 GiB: the server logs 459,354 tokens at its maximum context of 131,072.
+    p = plan(load("gemma-3-27b"), kv_cache_tokens=459_354, max_model_len=131_072)
+    assert p.device.kv_budget_bytes == pytest.approx(40 * GIB, rel=0.001)
+
+
+# --- verdicts
+
+
+def test_a_context_beyond_the_device_fits_no_tier() -> None:
+    p = plan(hbm_kv_bytes=GIB // 2)
+    assert p.decision.verdict == "does_not_fit"
+    assert p.tier.recommended_bytes == 0
+    # One block is the server's own.
+    assert any(f"{4096 - 16:,}" in f for f in p.decision.fixes)
+
+
+def test_more_than_the_host_asks_for_a_lower_tier() -> None:
+    p = plan(host_ram_bytes=128 * GIB, gpu="h100", kv_cache_tokens=229_376)
+    assert p.decision.verdict == "add_lower_tier"
+    assert p.lower_tier is not None
+    assert p.lower_tier.recommended_bytes == 230 * GIB
+    assert p.tier.recommended_bytes == int(128 * GIB * 0.9)
+    assert p.tier.host_memory_bytes <= 128 * GIB
+    assert p.backend == "native+disk"
+
+
+def test_host_memory_that_only_mirrors_the_device_is_not_recommended() -> None:
+    p = plan(host_ram_bytes=24 * GIB)
+    assert p.decision.verdict == "add_lower_tier"
+    assert p.tier.recommended_bytes == 0
+    assert p.lower_tier is not None
+    assert 0 < p.lower_tier.staging_bytes <= 24 * GIB
+
+
+def test_slow_lower_tiers_are_not_recommended() -> None:
+    given = {"host_ram_bytes": 24 * GIB, "storage": ("object-10gbe",), "prefill_tokens_per_second": 30_000.0}
+    assert plan(**given).decision.verdict == "recompute"
+    partly = plan(**{**given, "host_ram_bytes": 100 * GIB})
+    assert partly.decision.verdict == "offload"
+    assert partly.tier.recommended_bytes == 90 * GIB
+
+
+def test_loading_slower_than_prefill_is_recompute() -> None:
+    p = plan(prefill_tokens_per_second=20_000.0, load_bytes_per_second=1e9)
+    assert p.decision.verdict == "recompute"
+    assert p.tier.recommended_bytes == 0
+    host = p.break_even[0]
+    assert host.load_tokens_per_second == pytest.approx(1e9 / 131_072)
+    assert host.ratio == pytest.approx(1e9 / 131_072 / 20_000)
+
+
+def test_unified_memory_gains_nothing() -> None:
+    p = plan(load("llama-3.1-8b"), gpu="mi300a", sessions=2000)
+    assert p.decision.verdict == "leave_off"
+    assert "share one memory" in p.decision.reasons[0]
+
+
+def test_container_limit_counts_the_servers_own_memory() -> None:
+    assert plan(container_limit_bytes=230 * GIB).decision.verdict == "add_lower_tier"
+    assert plan(container_limit_bytes=237 * GIB).decision.verdict == "offload"
+
+
+# --- what the backend and the host make of it
+
+
+def test_latents_are_kept_once_since_027() -> None:
+    v3 = load("deepseek-v3")
+    given = {"tp": 8, "hbm_kv_bytes": 300 * GIB, "sessions": 200, "context_tokens": 32_768}
+    new = plan(v3, engine=engine("vllm@0.32"), **given)
+    old = plan(v3, engine=engine("vllm@0.26"), **given)
+    assert new.demand.warm_set_bytes == old.demand.warm_set_bytes == 200 * 32_768 * 562_176
+    assert old.tier.recommended_bytes == pytest.approx(8 * new.tier.recommended_bytes, rel=1e-3)
+    assert new.tier.recommended_bytes == pytest.approx(200 * 32_768 * 70_272 * 1.15, rel=1e-3)
+
+
+def test_hybrids_take_a_row_per_group() -> None:
+    gemma = load("gemma-3-27b")
+    p = plan(gemma, hbm_kv_bytes=20 * GIB, engine=engine("vllm@0.32"))
+    groups = len(gemma.footprint().tables)
+    rows = 200 * groups * 512
+    assert p.tier.inclusive_bytes == pytest.approx(
+        rows * gemma.footprint().pool_bytes_per_block * 1.15, rel=1e-6
+    )
+    assert p.tier.inclusive_bytes > 4 * p.demand.warm_set_bytes
+    assert any("rows" in c for c in p.tier.conversions)
+
+
+def test_pinned_tensors_round_to_powers_of_two_until_027() -> None:
+    # 40 GiB per rank pin 64 GiB each (vLLM pull request 48436).
+    given = {"tp": 2, "sessions": 80, "headroom_ratio": 0.0}
+    old = plan(engine=engine("vllm@0.25"), **given)
+    assert old.tier.recommended_bytes == 80 * GIB
+    assert old.tier.host_memory_bytes == 128 * GIB
+    assert old.tier.dev_shm_bytes == 0
+    new = plan(engine=engine("vllm@0.28"), **given)
+    assert new.tier.host_memory_bytes == new.tier.dev_shm_bytes == 80 * GIB
+    assert any("/dev/shm must hold 80.0 GiB" in n for n in new.notes)
+    assert any("too small" in n for n in plan(engine=engine("vllm@0.28"), dev_shm_bytes=GIB, **given).notes)
+
+
+def test_old_versions_drop_the_hybrid_manager() -> None:
+    gemma = load("gemma-3-27b")
+    old = plan(gemma, engine=engine("vllm@0.20"), hbm_kv_bytes=20 * GIB)
+    assert any("hybrid KV-cache manager off" in n for n in old.notes)
+    with pytest.raises(Unsupported, match="hybrid"):
+        plan(load("qwen3.5-27b"), engine=engine("vllm@0.20"), hbm_kv_bytes=20 * GIB)
+
+
+def test_backends_and_servers_complete_each_other() -> None:
+    assert plan(engine=engine("sglang")).backend == "hicache"
+    hicache = plan(backend="hicache")
+    assert hicache.engine.startswith("sglang@")
+    assert hicache.tier.host_memory_bytes % 10**9 == 0
+    assert plan(backend="lmcache").tier.chunk_tokens == 256
+    for wrong in (
+        {"backend": "hicache", "engine": engine("vllm")},
+        {"backend": "native", "engine": engine("sglang")},
+    ):
+        with pytest.raises(InputError):
+            plan(**wrong)
+    with pytest.raises(Unsupported):
+        plan(engine=engine("vllm@0.10"))
+
+
+def test_cost() -> None:
+    p = plan(ram_price_per_gib=3.0)
+    assert p.cost is not None
+    assert p.cost.total == pytest.approx(690)
+    assert p.cost.per_warm_session == pytest.approx(3.45)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "word"),
+    [
+        ({"sessions": 0}, "sessions"),
+        ({"sessions": -5}, "sessions"),
+        ({"sessions": 10**12}, "absurd"),
+        ({"context_tokens": 0}, "context"),
+        ({"hbm_kv_bytes": 0}, "--hbm-kv"),
+        ({"tp": 0}, "--tp"),
+        ({"shared_prefix_tokens": 9000}, "prefix"),
+        ({"headroom_ratio": -0.1}, "headroom"),
+        ({"max_model_len": 4096}, "--max-model-len"),
+        ({"replicas": 0}, "replicas"),
+        ({"prefill_tokens_per_second": float("nan")}, "--prefill-tps"),
+        ({"load_bytes_per_second": -1.0}, "--load-gbps"),
+        ({"kv_dtype": "fp7"}, "fp7"),
+        ({"gpu": "h100", "hbm_kv_bytes": 2**34, "gpu_memory_utilization": 0.9}, "--gpu-memory-utilization"),
+    ],
+)
+def test_bad_input_names_the_value(wrong: dict[str, object], word: str) -> None:
+    with pytest.raises(InputError, match=word):
+        plan(**wrong)
+
+
+def test_unknown_and_contradicting_input() -> None:
+    with pytest.raises(UnknownName, match="h1000"):
+        plan(gpu="h1000", hbm_kv_bytes=GIB)
+    with pytest.raises(UnknownName, match="floppy"):
+        plan(storage=("floppy",))
+    with pytest.raises(UnknownName, match="magic"):
+        plan(backend="magic")
+    with pytest.raises(InputError, match="each state"):
+        plan(hbm_kv_bytes=GIB, kv_cache_tokens=8192)
+    with pytest.raises(InputError, match="not known"):
+        make_plan(PlanRequest(geometry=LLAMA, sessions=1, context_tokens=16))
+    with pytest.raises(InputError, match="states no KV cache size"):
+        plan(log="INFO nothing of interest")
+    with pytest.raises(InputError, match="heads"):
+        plan(load("llama-3.1-8b"), tp=3)
+    with pytest.raises(InputError, match="maximum"):
+        plan(load("llama-2-7b"), context_tokens=8192)
+
+
+def test_requests_are_values() -> None:
+    request = PlanRequest(geometry=LLAMA, sessions=1, context_tokens=16, hbm_kv_bytes=GIB)
+    assert replace(request) == request
