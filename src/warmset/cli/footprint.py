@@ -109,6 +109,6 @@ def _geometry(model: str | None, explicit: dict[str, int | None], download: bool
         what = "no model is given" if not given else f"`{missing[0]}` is missing"
         raise InputError(
             what,
-            hint="name a model, such as `warmset footprint llama-3.1-8b`, or give all of --layers, --kv-heads, --head-dim",
+            hint="name a model (`warmset footprint llama-3.1-8b`), or give all of --layers, --kv-heads, --head-dim",
         )
     return uniform(*given.values())

@@ -28,10 +28,9 @@ def load(source: str | Path | Mapping[str, Any], *, download: bool = False) -> G
     """
     if isinstance(source, Mapping):
         return from_config(source)
-    path = Path(source).expanduser()
-    if isinstance(source, Path) or path.exists():
-        return _from_path(path)
-    text = str(source)
+    if isinstance(source, Path) or _exists(source):
+        return _from_path(Path(source).expanduser())
+    text = source
     if _looks_like_path(text):
         raise InputError(f"there is no file `{text}`", hint="give a config.json, its folder, or a model name")
     found = _in_catalogue(text)
@@ -100,6 +99,14 @@ def _in_catalogue(name: str) -> Geometry | None:
     }
     geometry = read_geometry(entry.config, entry.name, facts)
     return replace(geometry, stored_weight_bytes=entry.weight_bytes)
+
+
+def _exists(text: str) -> bool:
+    """Whether `text` names a file or folder; text that cannot be a path does not."""
+    try:
+        return bool(text) and Path(text).expanduser().exists()
+    except (OSError, ValueError, RuntimeError):
+        return False
 
 
 def _looks_like_path(text: str) -> bool:

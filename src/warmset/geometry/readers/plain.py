@@ -1,5 +1,6 @@
 """Models whose layers are all alike: full attention, or one sliding window for all."""
 
+from warmset.errors import InputError
 from warmset.geometry.config import Config
 from warmset.geometry.readers.drafts import draft_count, draft_full
 from warmset.geometry.readers.parts import Parts, layer_count, read_heads, window_tokens
@@ -12,10 +13,7 @@ def read(config: Config) -> Parts:
     run without a window.
     """
     layers, heads = layer_count(config), read_heads(config)
-    window = window_tokens(config)
-    types = config.strings("layer_types")
-    if types is not None and any(name != "sliding_attention" for name in types):
-        window = None
+    window = _common_window(config, layers)
     drafts = draft_count(config)
     return Parts(
         layers=layers,
@@ -24,6 +22,28 @@ def read(config: Config) -> Parts:
         draft_caches=draft_full(heads, layers, drafts),
         draft_modules=drafts,
     )
+
+
+def _common_window(config: Config, layers: int) -> int | None:
+    """The window of all layers, or None."""
+    window = window_tokens(config)
+    types = config.strings("layer_types")
+    if types is not None:
+        return None if any(name != "sliding_attention" for name in types) else window
+    if (
+        window is None
+        or config.raw("max_window_layers") is None
+        or config.raw("use_sliding_window") is not True
+    ):
+        return window
+    # Qwen: the layers from `max_window_layers` on have the window.
+    first = config.integer("max_window_layers", kind="layers", low=0)
+    if 0 < first < layers:
+        raise InputError(
+            f"`max_window_layers` {first} gives only some of the {layers} layers a window, which vLLM refuses too",
+            hint="set `use_sliding_window` to false, or `max_window_layers` to 0 or the number of layers",
+        )
+    return window if first == 0 else None
 
 
 def read_multi_query(config: Config) -> Parts:

@@ -24,32 +24,34 @@ Reader = Callable[[Config], Parts]
 
 PLAIN = frozenset(
     """
-    aquila arctic aria_text arcee baichuan bailing_moe bitnet bloom chatglm codegen cohere deepseek
-    diffllama dots1 ernie4_5 ernie4_5_moe ernie4_5_vl_moe_text exaone flex_olmo gemma glm glm4 glm4_moe
-    glm4v_text glm4v_moe_text glm_ocr_text gpt2 gpt_neox gptj granite granitemoe granitemoeshared helium
-    hunyuan hunyuan_v1_dense hunyuan_v1_moe hy_v3 hyperclovax internlm internlm2 internlm3 jais jais2
-    llama mimo minicpm minimax_m2 ministral3 mistral mixtral nemotron olmo olmo2 olmoe opt orion
-    persimmon phi phi3 phi3_v phi3small phimoe qwen qwen2 qwen2_5_omni_text qwen2_5_vl qwen2_5_vl_text
-    qwen2_moe qwen2_vl qwen2_vl_text qwen3 qwen3_moe qwen3_omni_moe_text qwen3_vl_moe_text qwen3_vl_text
-    seed_oss solar stablelm stablelm_epoch starcoder2 step1 step3_text telechat telechat2 teleflm xverse
-    yi
+    aquila arcee arctic aria_text baichuan bailing_moe bitnet bloom chatglm codegen cohere deepseek
+    diffllama dots1 ernie4_5 ernie4_5_moe ernie4_5_vl_moe_text exaone flex_olmo gemma glm glm4
+    glm4_moe glm4v_moe_text glm4v_text glm_ocr_text gpt2 gpt_neox gptj granite granitemoe
+    granitemoeshared helium hunyuan hunyuan_v1_dense hunyuan_v1_moe hy_v3 hyperclovax internlm
+    internlm2 jais jais2 mimo minicpm minimax_m2 mixtral nemotron olmo olmo2 olmoe opt orion
+    persimmon phi phi3 phi3_v phi3small phimoe qwen qwen2 qwen2_5_omni_text qwen2_5_vl
+    qwen2_5_vl_text qwen2_moe qwen2_vl qwen2_vl_text qwen3 qwen3_moe qwen3_omni_moe_text
+    qwen3_vl_moe_text qwen3_vl_text seed_oss solar stablelm stablelm_epoch starcoder2 step1
+    step3_text telechat telechat2 teleflm xverse yi
     """.split()  # noqa: SIM905  # one name per word reads better than one per line
 )
 
-# Llama-like models in vLLM read `layer_types`, and so do those that mix windows by a pattern.
+# Models whose layers follow `layer_types`, or mix windows by a pattern: vLLM's Llama reads the list too.
 WINDOWED = frozenset(
     """
     afmoe apertus cohere2 cohere2_moe cwm exaone4 exaone_moe gemma2 gemma3 gemma3_text gpt_oss
-    granite_swa granitemoe_swa laguna mellum ministral olmo3 rnj1 smollm3 vaultgemma
+    granite_swa granitemoe_swa internlm3 iquestcoder laguna llama mellum ministral ministral3
+    mistral olmo3 rnj1 smollm3 telechat3 vaultgemma
     """.split()  # noqa: SIM905  # one name per word reads better than one per line
 )
 
 ENCODERS = frozenset(
     """
-    albert bert camembert clip clip_text_model convbert deberta deberta-v2 distilbert electra ernie esm
-    flava funnel gte layoutlm layoutlmv3 longformer luke megatron-bert modernbert mobilebert mpnet new
-    nezha nomic_bert openai_privacy_filter rembert roberta roberta-prelayernorm roformer siglip siglip2
-    siglip_text_model squeezebert timm_wrapper vit xlm xlm-roberta xlm-roberta-xl xlnet xmod
+    albert bert camembert clip clip_text_model convbert deberta deberta-v2 distilbert electra ernie
+    esm flava funnel gte layoutlm layoutlmv3 longformer luke megatron-bert mobilebert modernbert
+    mpnet new nezha nomic_bert openai_privacy_filter rembert roberta roberta-prelayernorm roformer
+    siglip siglip2 siglip_text_model squeezebert timm_wrapper vit xlm xlm-roberta xlm-roberta-xl
+    xlnet xmod
     """.split()  # noqa: SIM905  # one name per word reads better than one per line
 )
 
