@@ -91,7 +91,7 @@ def test_ids_are_dense_chained_and_equal_where_prefixes_are(
     for request in range(trace.requests):
         blocks = trace.block_ids[trace.offsets[request] : trace.offsets[request + 1]].tolist()
         for depth, block in enumerate(blocks):
-            assert prefixes.setdefault(tuple(blocks[:depth]) + (block,), block) == block
+            assert prefixes.setdefault(tuple(blocks[: depth + 1]), block) == block
     assert len(set(prefixes.values())) == len(prefixes)
 
 

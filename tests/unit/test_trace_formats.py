@@ -145,7 +145,7 @@ def test_recorder_lines_that_are_wrong(line: bytes) -> None:
 def test_a_recording_needs_its_header(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(encode_request(0, 16, 1, [1]))
-    with pytest.raises(InputError, match="line 1: not a `warmset.trace/1` header"):
+    with pytest.raises(InputError, match=r"line 1: not a `warmset\.trace/1` header"):
         load(f"warmset:{path}")
 
 

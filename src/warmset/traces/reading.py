@@ -61,6 +61,8 @@ def read(source: str | Path, options: ReadOptions | None = None) -> Reading:
     """Like `load`, with what was skipped and assumed."""
     name, module, file, options, problems = _prepare(source, options)
     trace = assemble(module.read(file, options, problems), options, problems, module.TIME_UNIT)
+    if file.cut_short:
+        problems.note("the compressed file is cut short: what comes after is not known")
     return Reading(trace, name, problems.skipped, problems.examples, tuple(problems.notes))
 
 
@@ -104,7 +106,7 @@ def _prepare(
             f"`{options.block_tokens}` tokens per block make no sense", hint="servers use 16 to 1024"
         )
     name, path = split_format(source)
-    file = Source(path, max_bytes=options.max_bytes)
+    file = Source(path, max_bytes=options.max_bytes, salvage=options.skip_bad)
     name = name or detect(file)
     module = importlib.import_module(FORMATS[name])
     return name, module, file, options, Problems(path, options.skip_bad)

@@ -4,7 +4,7 @@ import gzip
 import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from warmset.errors import InputError
 from warmset.units import GIB, MIB, format_bytes
@@ -24,10 +24,17 @@ class Source:
 
     Reading more than `max_bytes` (after decompression) raises InputError. Without `max_bytes`, a compressed
     file may grow to 1 GiB or 100 times its size, whichever is more; a plain file has no bound.
+
+    Attributes:
+        path: the file.
+        cut_short: a compressed file ended early, and `salvage` let that pass: a recorder that was killed leaves
+            such files behind.
     """
 
-    def __init__(self, path: str | Path, *, max_bytes: int | None = None) -> None:
+    def __init__(self, path: str | Path, *, max_bytes: int | None = None, salvage: bool = False) -> None:
         self.path = Path(path)
+        self.cut_short = False
+        self.salvage = salvage
         self._max_bytes = max_bytes
 
     def open(self) -> IO[bytes]:
@@ -45,32 +52,34 @@ class Source:
         if magic.startswith((_GZIP, _ZSTD)) and limit is None:
             limit = max(_MIN_EXPANDED_BYTES, _MAX_EXPANSION * self.path.stat().st_size)
         if magic.startswith(_GZIP):
-            stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw, mode="rb"))
+            stream: Any = gzip.GzipFile(fileobj=raw, mode="rb")
         elif magic == _ZSTD:
-            import zstandard
-
-            # A frame may ask for any window; 128 MiB is what the format's own tools allow by default.
-            decompressor = zstandard.ZstdDecompressor(max_window_size=128 * MIB)
-            stream = decompressor.stream_reader(raw, closefd=True, read_across_frames=True)
+            stream = _Zstd(raw)
         elif limit is None:
             return raw
         else:
             stream = raw
-        return cast("IO[bytes]", io.BufferedReader(_Guarded(stream, raw, self.path, limit), 1 << 20))
+        return cast("IO[bytes]", io.BufferedReader(_Guarded(self, stream, raw, limit), 1 << 20))
+
+    def sibling(self, path: Path) -> "Source":
+        """Another file under the same bounds."""
+        return Source(path, max_bytes=self._max_bytes, salvage=self.salvage)
 
     def head(self, size: int = 64 * 1024) -> bytes:
         """The first `size` bytes, to detect the format by."""
         with self.open() as stream:
             return stream.read(size)
 
-    def document(self, max_bytes: int = GIB) -> bytes:
-        """The whole content, for formats that are one JSON document."""
+    def document(self) -> bytes:
+        """The whole content, for formats that are one JSON document: at most `max_bytes`, or 256 MiB."""
+        # Parsed JSON takes some 20 times its text.
+        max_bytes = self._max_bytes or 256 * MIB
         with self.open() as stream:
             data = stream.read(max_bytes + 1)
         if len(data) > max_bytes:
             raise InputError(
                 f"`{self.path}` is one document of more than {format_bytes(max_bytes)}",
-                hint="convert it to JSON lines first",
+                hint="write one JSON object per line, or raise the bound with `--max-size`",
             )
         return data
 
@@ -95,11 +104,46 @@ class Source:
             yield first_line, kept
 
 
+class _Zstd:
+    """Reads zstandard frames, and knows where the last one is not complete."""
+
+    # A few compressed bytes can stand for 128 KiB: small bites keep hostile input from filling memory.
+    _BITE = 2048
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        import zstandard
+
+        # A frame may ask for any window; 128 MiB is what the format's own tools allow by default.
+        self._decompressor = zstandard.ZstdDecompressor(max_window_size=128 * MIB)
+        self._raw, self._ready, self._at = raw, b"", 0
+        self._frame: Any = None
+
+    def read1(self, size: int) -> bytes:
+        while self._at == len(self._ready):
+            data = self._raw.read(self._BITE)
+            if not data:
+                if self._frame is not None:
+                    raise EOFError
+                return b""
+            parts = []
+            while data:
+                frame = self._frame or self._decompressor.decompressobj()
+                parts.append(frame.decompress(data))
+                self._frame, data = (None, frame.unused_data) if frame.eof else (frame, b"")
+            self._ready, self._at = b"".join(parts), 0
+        data = self._ready[self._at : self._at + size]
+        self._at += len(data)
+        return data
+
+    def close(self) -> None:
+        self._raw.close()
+
+
 class _Guarded(io.RawIOBase):
     """A byte stream that stops at a limit and turns decompression errors into input errors."""
 
-    def __init__(self, stream: IO[bytes], raw: IO[bytes], path: Path, limit: int | None) -> None:
-        self._stream, self._raw, self._path, self._limit = stream, raw, path, limit
+    def __init__(self, source: Source, stream: Any, raw: IO[bytes], limit: int | None) -> None:
+        self._source, self._stream, self._raw, self._limit = source, stream, raw, limit
         self._read_bytes = 0
 
     def readable(self) -> bool:
@@ -107,23 +151,29 @@ class _Guarded(io.RawIOBase):
 
     def readinto(self, buffer: object) -> int:
         view = memoryview(cast("bytearray", buffer))
+        path = self._source.path
         try:
-            data = self._stream.read(len(view))
+            # One step at a time: a larger read that meets the end of a cut file would lose what it had.
+            data = self._stream.read1(len(view))
         except EOFError:
+            if self._source.salvage:
+                self._source.cut_short = True
+                return 0
             raise InputError(
-                f"`{self._path}` is a truncated compressed file", hint="fetch or compress it again"
+                f"`{path}` is a truncated compressed file",
+                hint="fetch it again, or read what is there with `--skip-bad`",
             ) from None
         except Exception as error:
             if isinstance(error, OSError) or type(error).__name__ in ("ZstdError", "error"):
                 raise InputError(
-                    f"`{self._path}` is not valid compressed data: {error}", hint="fetch it again"
+                    f"`{path}` is not valid compressed data: {error}", hint="fetch it again"
                 ) from None
             raise
         view[: len(data)] = data
         self._read_bytes += len(data)
         if self._limit is not None and self._read_bytes > self._limit:
             raise InputError(
-                f"`{self._path}` holds more than {format_bytes(self._limit)} when decompressed",
+                f"`{path}` holds more than {format_bytes(self._limit)} when decompressed",
                 hint="raise the bound with `--max-size` if the file is to be trusted",
             )
         return len(data)

@@ -42,7 +42,9 @@ def read(source: Source, options: ReadOptions, problems: Problems) -> Iterator[R
 def _sessions(source: Source, problems: Problems) -> Iterator[object]:
     files = [source]
     if source.path.is_dir():
-        files = [Source(p) for p in sorted(source.path.iterdir()) if ".json" in p.name and p.is_file()]
+        files = [
+            source.sibling(p) for p in sorted(source.path.iterdir()) if ".json" in p.name and p.is_file()
+        ]
         if not files:
             raise InputError(f"`{source.path}` holds no JSON files", hint="name the folder of agent sessions")
     for file in files:
@@ -51,7 +53,9 @@ def _sessions(source: Source, problems: Problems) -> Iterator[object]:
             value = json.loads(data)
             yield from value if isinstance(value, list) else [value]
         except RecursionError:
-            raise InputError(f"`{file.path}`: JSON is nested too deeply") from None
+            raise InputError(
+                f"`{file.path}`: JSON is nested too deeply", hint="this is no agent session"
+            ) from None
         except ValueError:
             for line_number, line in enumerate(data.split(b"\n"), 1):
                 try:

@@ -48,8 +48,11 @@ def read(source: Source, options: ReadOptions, problems: Problems) -> Iterator[R
                     problems.bad(number, str(reason))
                 number += 1
             yield rows.build()
-    except pa.ArrowException as error:
-        raise InputError(f"`{problems.path}`: {str(error).splitlines()[0]}") from None
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise InputError(
+            f"`{problems.path}` cannot be read as a table: {str(error).splitlines()[0]}",
+            hint="give CSV with a header line, or Parquet; or name another format: `format:path`",
+        ) from None
 
 
 def _batches(source: Source) -> Iterator[tuple[int, Any]]:
