@@ -1,0 +1,88 @@
+"""ARC and LRU against vLLM's own host-tier manager and policy classes, request by request."""
+
+import random
+
+import numpy as np
+import pytest
+
+from warmset.curves.policies import simulate
+from warmset.traces import Trace
+
+pytestmark = pytest.mark.e2e
+
+pytest.importorskip("torch")
+pytest.importorskip("warmset.vllm.startup")
+base = pytest.importorskip("vllm.v1.kv_offload.base")
+manager = pytest.importorskip("vllm.v1.kv_offload.cpu.manager")
+
+
+def random_trace(seed: int, requests: int = 400, longest: int = 12) -> Trace:
+    """Paths in a random tree; popular branches, growing sessions, and one-time requests."""
+    rng = random.Random(seed)
+    ids: dict[tuple[int, ...], int] = {}
+    flat: list[int] = []
+    lengths: list[int] = []
+    for number in range(requests):
+        kind = rng.random()
+        if kind < 0.3:
+            path = [10**6 + number] + [0] * rng.randrange(longest)
+        else:
+            path = [min(int(rng.expovariate(0.4)), 30) for _ in range(rng.randint(1, longest))]
+        keys = [ids.setdefault(tuple(path[: d + 1]), len(ids)) for d in range(len(path))]
+        flat += keys
+        lengths.append(len(keys))
+    return Trace(
+        block_ids=np.array(flat, dtype=np.int32),
+        offsets=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
+        arrival_seconds=np.arange(requests, dtype=np.float64),
+        input_tokens=np.array(lengths, dtype=np.int64) * 16,
+        output_tokens=np.full(requests, -1, dtype=np.int64),
+        session_ids=None,
+        block_tokens=16,
+        tokens_per_block=None,
+        unique_blocks=len(ids),
+    )
+
+
+def vllm_hit_blocks(trace: Trace, policy: str, capacity: int) -> int:
+    """Leading hits, with the whole prompt offered once, as a prefill of one step does."""
+    tier = manager.CPUOffloadingManager(num_chunks=capacity, cache_policy=policy)
+    hits = 0
+    for r in range(trace.requests):
+        blocks = trace.block_ids[trace.offsets[r] : trace.offsets[r + 1]].tolist()
+        keys = [base.make_offload_key(block.to_bytes(8, "big"), 0) for block in blocks]
+        context = base.ReqContext(req_id=str(r))
+        for position, key in enumerate(keys):
+            context.set_offload_key_position(key, position)
+        tier.on_new_request(context)
+        leading = []
+        for key in keys:
+            if tier.lookup(key, context) is not base.LookupResult.HIT:
+                break
+            leading.append(key)
+        hits += len(leading)
+        if leading:
+            tier.prepare_load(leading, context)
+            tier.complete_load(leading, context)
+        stored = tier.prepare_store(keys, context)
+        if stored is not None:
+            tier.complete_store(stored.keys_to_store, context)
+        tier.on_request_finished(context)
+    return hits
+
+
+@pytest.mark.parametrize("policy", ["lru", "arc"])
+@pytest.mark.parametrize("seed", range(8))
+def test_hits_equal_those_of_vllms_own_classes(policy: str, seed: int) -> None:
+    trace = random_trace(seed)
+    capacities = [12, 20, 50, 150, 400]
+    ours = simulate(trace, policy, capacities, weight="blocks")
+    assert ours == [vllm_hit_blocks(trace, policy, capacity) for capacity in capacities]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_requests_larger_than_the_tier_store_nothing_under_arc(seed: int) -> None:
+    trace = random_trace(seed)
+    capacities = [1, 3, 7]
+    ours = simulate(trace, "arc", capacities, weight="blocks")
+    assert ours == [vllm_hit_blocks(trace, "arc", capacity) for capacity in capacities]
