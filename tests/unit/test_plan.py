@@ -8,6 +8,7 @@ import pytest
 from warmset.errors import InputError, UnknownName, Unsupported
 from warmset.geometry import Geometry, load, uniform
 from warmset.plan import Plan, PlanRequest, make_plan
+from warmset.plan.host import Placement
 from warmset.servers import engine
 from warmset.units import GIB
 
@@ -206,7 +207,7 @@ def test_loading_slower_than_prefill_is_recompute() -> None:
 
 def test_unified_memory_gains_nothing() -> None:
     p = plan(load("llama-3.1-8b"), gpu="mi300a", sessions=2000)
-    assert p.decision.verdict == "leave_off"
+    assert p.decision.verdict == "recompute"
     assert "share one memory" in p.decision.reasons[0]
 
 
@@ -330,3 +331,11 @@ def test_unknown_and_contradicting_input() -> None:
 def test_requests_are_values() -> None:
     request = PlanRequest(geometry=LLAMA, sessions=1, context_tokens=16, hbm_kv_bytes=GIB)
     assert replace(request) == request
+
+
+def test_power_of_two_rounding_is_a_sawtooth() -> None:
+    # Four ranks of 24 tensors (vLLM issue 53042): 200 GiB map 384, 192 and 384 map themselves, 400 map 768.
+    pinned = Placement(shared_memory=False, power_of_two=True, regions=96, unit_bytes=1, how="")
+    mapped = {size: pinned.host_bytes(size * GIB) // GIB for size in (192, 200, 384, 400)}
+    assert mapped == {192: 192, 200: 384, 384: 384, 400: 768}
+    assert pinned.tier_within(400 * GIB) == 384 * GIB

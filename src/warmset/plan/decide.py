@@ -79,7 +79,7 @@ def decide(
             "host and device share one memory here: a host tier would take the memory that it should free"
         )
         return Outcome(
-            decision=Decision(verdict="leave_off", reasons=(shared, need), fixes=_raise_utilization())
+            decision=Decision(verdict="recompute", reasons=(shared, need), fixes=_raise_utilization())
         )
     if speed.ratio is not None and speed.ratio < _BREAK_EVEN:
         slow = (

@@ -185,7 +185,9 @@ def _headline(plan: Plan) -> str:
                 f"{format_gib(lower.staging_bytes)} of host memory keep {warm} warm."
             )
         case "recompute":
-            return "Recompute: loading from a tier would be slower than computing again."
+            return (
+                "Recompute: no tier here holds more than the device and loads faster than the model computes."
+            )
         case _:
             return (
                 f"Does not fit: one session of {format_count(demand.context_tokens)} tokens is more than the device "

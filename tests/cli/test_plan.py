@@ -1,0 +1,203 @@
+"""`warmset plan` as an operator and a script meet it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from warmset.report.data import schema_text
+from warmset.units import GIB
+
+WORKED = ("plan", "--layers", 32, "--kv-heads", 8, "--head-dim", 128, "--kv-dtype", "fp16", "--context", 8192)
+DEMO = (
+    "plan",
+    "llama-3.1-8b",
+    "--gpu",
+    "h100-80gb",
+    "--sessions",
+    200,
+    "--context",
+    8192,
+    "--host-ram",
+    "512GiB",
+)
+
+
+@pytest.fixture
+def valid(warmset: Callable[..., Any]) -> Callable[..., Any]:
+    """Run with `-o json`, hold the payload against its schema, and return it."""
+
+    def run(*arguments: object) -> Any:
+        ran = warmset(*arguments, "-o", "json")
+        assert ran.code == 0, ran.err
+        payload = json.loads(ran.out)
+        jsonschema.validate(payload, json.loads(schema_text("plan")))
+        return payload
+
+    return run
+
+
+def test_the_worked_example(valid: Callable[..., Any]) -> None:
+    p = valid(*WORKED, "--sessions", 200, "--hbm-kv", "28GiB")
+    assert p["schema"] == "warmset.plan/1"
+    assert p["demand"]["warm_set_bytes"] == 200 * GIB
+    assert p["device"]["kv_budget_bytes"] == 28 * GIB
+    assert p["tier"]["exclusive_bytes"] == pytest.approx(197.8 * GIB)
+    assert p["tier"]["inclusive_bytes"] == p["tier"]["recommended_bytes"] == 230 * GIB
+    assert p["tier"]["inclusion"] == "inclusive"
+    assert p["decision"]["verdict"] == "offload"
+    assert p["decision"]["reasons"]
+    assert p["model"] is None
+    assert "MODEL" in p["launch"]["command"]
+    assert "230" in p["launch"]["command"]
+    assert any("MODEL" in note for note in p["notes"])
+
+
+def test_leave_it_off(valid: Callable[..., Any]) -> None:
+    p = valid(*WORKED, "--sessions", 20, "--hbm-kv", 28)
+    assert p["decision"]["verdict"] == "leave_off"
+    assert p["tier"]["recommended_bytes"] == 0
+    assert p["launch"]["command"] is None
+    assert any("launch.command" in note for note in p["notes"])
+
+
+def test_the_demo_is_an_answer_for_a_person(warmset: Callable[..., Any]) -> None:
+    ran = warmset(*DEMO, "--engine", "vllm@0.32", "--backend", "native")
+    assert ran.code == 0
+    lines = ran.out.splitlines()
+    assert lines[0] == "Offload: a host tier of 230.0 GiB keeps 200 sessions of 8,192 tokens warm."
+    order = [ran.out.index(title) for title in ("Why", "Sizes", "Type this", "Assumed", "Notes")]
+    assert order == sorted(order)
+    assert "vllm serve meta-llama/Llama-3.1-8B" in ran.out
+    assert "--kv-offloading-size 230" in ran.out
+    assert ran.err == ""
+
+
+def test_an_estimate_is_a_band(valid: Callable[..., Any]) -> None:
+    band = valid(*DEMO)["device"]["kv_budget_bytes"]
+    assert band["low"] < band["best"] < band["high"]
+
+
+@pytest.mark.parametrize(
+    ("more", "verdict"),
+    [
+        (("--sessions", 200, "--hbm-kv", 28, "--host-ram", "64GiB"), "add_lower_tier"),
+        (("--sessions", 200, "--hbm-kv", "512MiB"), "does_not_fit"),
+        (("--sessions", 200, "--hbm-kv", 28, "--prefill-tps", 50_000, "--load-gbps", 2), "recompute"),
+        (("--sessions", 200, "--hbm-kv", 28, "--backend", "lmcache"), "offload"),
+        (("--sessions", 200, "--hbm-kv", 28, "--engine", "sglang"), "offload"),
+        (("--sessions", 200, "--hbm-kv", 28, "--engine", "vllm@0.13"), "offload"),
+        (("--sessions", 200, "--hbm-kv", 28, "--host-ram", 64, "--object", "100gbe"), "add_lower_tier"),
+        (("--sessions", 200, "--hbm-kv", 28, "--host-ram", 64, "--engine", "vllm@0.20"), "add_lower_tier"),
+        (("--sessions", 200, "--kv-cache-tokens", 229_376, "--ram-price", 4, "--replicas", 3), "offload"),
+        (("--sessions", 200, "--gpus", 8, "--pp", 2, "--hbm-kv", 28), "offload"),
+    ],
+)
+def test_every_verdict_validates(valid: Callable[..., Any], more: tuple[object, ...], verdict: str) -> None:
+    p = valid(*WORKED, *more)
+    assert p["decision"]["verdict"] == verdict
+
+
+def test_turns_grow_into_a_context(valid: Callable[..., Any]) -> None:
+    base = ("plan", "llama-3.1-8b", "--hbm-kv", 28, "--sessions", 100)
+    p = valid(*base, "--turns", 20, "--tokens-per-turn", 400, "--shared-prefix", "2k")
+    assert p["demand"]["context_tokens"] == 10_000
+    assert p["demand"]["warm_set_tokens"] == 100 * 8_000 + 2_000
+
+
+def test_metrics_and_log_files(valid: Callable[..., Any], shared: Path, tmp_path: Path) -> None:
+    p = valid(
+        "plan",
+        "llama-3.2-1b",
+        "--metrics",
+        shared / "metrics" / "chat_on.end.prom",
+        "--sessions",
+        9,
+        "--context",
+        4096,
+    )
+    assert p["device"]["source"] == "metrics"
+    log = tmp_path / "server.log"
+    log.write_text("INFO Available KV cache memory: 28.00 GiB\n")
+    p = valid(*WORKED, "--sessions", 200, "--log", log)
+    assert p["device"]["kv_budget_bytes"] == 28 * GIB
+
+
+@pytest.mark.parametrize("form", ["table", "json", "yaml", "md"])
+def test_every_form(warmset: Callable[..., Any], form: str) -> None:
+    ran = warmset(*WORKED, "--sessions", 200, "--hbm-kv", 28, "-o", form)
+    assert ran.code == 0
+    assert "230" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (("plan", "--sessions", 1, "--context", 8), "no model is given", "llama-3.1-8b"),
+        (
+            ("plan", "lama-3.1-8b", "--sessions", 1, "--context", 8, "--hbm-kv", 1),
+            "`lama-3.1-8b`",
+            "`llama-3.1-8b`",
+        ),
+        (
+            ("plan", "llama-3.1-8b", "--sessions", 1, "--context", 8, "--gpu", "h100-80"),
+            "`h100-80`",
+            "`h100-80gb`",
+        ),
+        (("plan", "llama-3.1-8b", "--sessions", 1, "--context", "200k", "--hbm-kv", 1), "200,000", "shorter"),
+        (("plan", "llama-3.1-8b", "--sessions", 1, "--context", 8, "--hbm-kv", -1), "negative", "28GiB"),
+        (("plan", "llama-3.1-8b", "--sessions", 1, "--context", 8, "--hbm-kv", "9EiB"), "EiB", "TiB"),
+        (("plan", "llama-3.1-8b", "--sessions", -3, "--context", 8, "--hbm-kv", 1), "`-3`", "1"),
+        (("plan", "llama-3.1-8b", "--sessions", 1, "--hbm-kv", 1), "context", "--context"),
+        (("plan", "llama-3.1-8b", "--sessions", 1, "--context", 8), "budget is not known", "--metrics"),
+        (("plan", "llama-3.1-8b", "--layers", 3, "--sessions", 1, "--context", 8), "`--layers`", "numbers"),
+        (("plan", "--layers", 3, "--sessions", 1, "--context", 8), "`--kv-heads`", "together"),
+        ((*WORKED, "--sessions", 1, "--hbm-kv", 1, "--tp", 3), "`--tp 3`", "8"),
+        ((*WORKED, "--sessions", 1, "--hbm-kv", 1, "--gpus", 8, "--tp", 4), "`--gpus 8`", "drop"),
+        ((*WORKED, "--sessions", 1, "--hbm-kv", 1, "--disk", "100gbe"), "`100gbe`", "nvme"),
+        ((*WORKED, "--sessions", 1, "--hbm-kv", 1, "--lmcache", "x"), "`lmcache@x`", "0.5"),
+        (
+            (*WORKED, "--sessions", 1, "--hbm-kv", 1, "--engine", "vllm@0.9"),
+            "no native KV offloading",
+            "0.14",
+        ),
+        ((*WORKED, "--sessions", 1, "--metrics", "/no/such/file"), "/no/such/file", "file"),
+        ((*WORKED, "--sessions", 1, "--metrics", "http://127.0.0.1:9"), "cannot reach", "address"),
+        (("plan", "llama-3.1-8b", "--context", 8, "--hbm-kv", 1), "--sessions", "--help"),
+    ],
+)
+def test_errors_name_the_value_and_the_fix(
+    warmset: Callable[..., Any], arguments: tuple[object, ...], message: str, hint: str
+) -> None:
+    ran = warmset(*arguments)
+    assert ran.code == 2
+    assert ran.out == ""
+    first, _, last = ran.err.partition("\n\n")
+    assert first.startswith("error: ")
+    assert message in first
+    assert last.startswith("hint: ")
+    assert hint in last
+
+
+def test_from_python() -> None:
+    import warmset
+
+    p = warmset.plan(
+        layers=32,
+        kv_heads=8,
+        head_dim=128,
+        kv_dtype="fp16",
+        sessions=200,
+        context_tokens=8192,
+        hbm_kv="28GiB",
+    )
+    assert p.tier.recommended_bytes == 230 * GIB
+    launch = warmset.launch_for(p)
+    assert launch is not None
+    assert "MODEL" in launch.command
+    assert warmset.footprint("llama-3.1-8b").bytes_per_token == 131_072
+    with pytest.raises(AttributeError):
+        _ = warmset.nothing_here  # type: ignore[attr-defined]
