@@ -173,9 +173,7 @@ def _link(parsed: list[Parsed], notes: list[str]) -> Inputs:
                 continue
             launches.append(_with_env(launch, p, maps, env_files, used))
         notes.extend(p.notes)
-    for p in env_files:
-        if id(p) not in used and p.env:
-            launches.append(_env_only(p))
+    launches += [_env_only(p) for p in env_files if id(p) not in used and p.env]
     if len(logs) == 1 and logs[0].version is not None:
         launches = [
             launch.with_(

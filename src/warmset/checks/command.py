@@ -333,9 +333,9 @@ def _docker(words: Sequence[Word], at: int) -> Found | None:
         restarts="--restart" in given and given["--restart"].value != "no",
         runtime="docker",
     )
-    rest = words[i + 1 :]
+    behind = words[i + 1 :]
     entry = given.get("--entrypoint")
-    inner = find_server([entry, *rest] if entry is not None else rest)
+    inner = find_server([entry, *behind] if entry is not None else behind)
     if inner is not None:
         first = i + 1 + inner.first - (entry is not None)
         return Found(

@@ -16,7 +16,7 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
 def at_least(severity: Severity, threshold: str) -> bool:
     """Whether a severity reaches a threshold (`never` is reached by none)."""
-    return threshold in SEVERITIES and SEVERITIES.index(severity) <= SEVERITIES.index(threshold)  # type: ignore[arg-type]
+    return threshold in SEVERITIES and SEVERITIES.index(severity) <= SEVERITIES.index(threshold)
 
 
 @dataclass(frozen=True, slots=True)

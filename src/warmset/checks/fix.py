@@ -25,7 +25,9 @@ def diff(findings: Iterable[Finding], inputs: Inputs) -> str:
             )
         )
         # A last line without a newline would swallow what follows it.
-        parts += [line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines]
+        parts += [
+            line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines
+        ]
     return "".join(parts)
 
 

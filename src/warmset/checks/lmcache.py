@@ -82,10 +82,10 @@ def read_lmcache(launch: ServerLaunch, kv: KV, files: tuple[Node, ...]) -> LMCac
                 key.value, "[…]" if value.items or value.pairs else "[]", key.word, "file"
             )
     for connector in kv.connectors:
-        for name, value in connector.extra.items():
+        for name, given in connector.extra.items():
             if name.startswith("lmcache.") and not name.startswith("lmcache.mp."):
-                key = name.removeprefix("lmcache.")
-                settings[key] = Setting(key, str(value), connector.key(name), "extra")
+                setting = name.removeprefix("lmcache.")
+                settings[setting] = Setting(setting, str(given), connector.key(name), "extra")
     return LMCache(settings, file, env)
 
 
@@ -95,5 +95,5 @@ def _file(launch: ServerLaunch, files: tuple[Node, ...]) -> Node | None:
     if named is not None:
         base = named.value.rsplit("/", 1)[-1]
         same = [f for f in files if f.source.name.rsplit("/", 1)[-1] == base]
-        return (same or list(files) or [None])[0]
+        return next(iter(same or files), None)
     return files[0] if len(files) == 1 and launch.server == "vllm" else None

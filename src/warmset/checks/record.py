@@ -9,6 +9,9 @@ from warmset.units import GB, GIB
 
 Server = Literal["vllm", "sglang", "lmcache-server", "lmcache-store", "bench", "dynamo", "unknown"]
 
+# Where containers and vLLM share memory between processes.
+SHM = "/dev/shm"  # noqa: S108  # a name to compare with, nothing is created there
+
 # What a container gets as /dev/shm when nobody says anything (Docker, containerd and CRI-O alike).
 DEFAULT_SHM_BYTES = 64 * 2**20
 

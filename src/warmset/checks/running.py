@@ -24,10 +24,14 @@ def ask(url: str) -> Parsed:
     """Read /metrics and /v1/models of one server. Raises InputError when it does not answer."""
     base = url.rstrip("/").removesuffix("/metrics").removesuffix("/v1")
     if urlsplit(base).scheme not in ("http", "https"):
-        raise InputError(f"`{url[:100]}` is no http address", hint="give the server's address: http://localhost:8000")
+        raise InputError(
+            f"`{url[:100]}` is no http address", hint="give the server's address: http://localhost:8000"
+        )
     page = _get(f"{base}/metrics")
     if page is None:
-        raise InputError(f"`{base}` has no /metrics", hint="give the server itself; SGLang needs `--enable-metrics`")
+        raise InputError(
+            f"`{base}` has no /metrics", hint="give the server itself; SGLang needs `--enable-metrics`"
+        )
     return read_page(page, f"{base}/metrics", _models(base))
 
 
@@ -97,8 +101,13 @@ def _get(url: str) -> str | None:
             for part in response.iter_bytes():
                 size += len(part)
                 if size > _MAX_PAGE_BYTES:
-                    raise InputError(f"`{url}` sends more than {_MAX_PAGE_BYTES >> 20} MiB", hint="give a vLLM or SGLang server")
+                    raise InputError(
+                        f"`{url}` sends more than {_MAX_PAGE_BYTES >> 20} MiB",
+                        hint="give a vLLM or SGLang server",
+                    )
                 parts.append(part)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise InputError(f"`{url}` does not answer: {str(error)[:120]}", hint="check the address and port") from None
+        raise InputError(
+            f"`{url}` does not answer: {str(error)[:120]}", hint="check the address and port"
+        ) from None
     return b"".join(parts).decode("utf-8", "replace")

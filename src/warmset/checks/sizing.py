@@ -99,7 +99,7 @@ def host_tiers(case: "Case") -> Iterator[HostTier]:
                 )
         elif connector.name == "SimpleCPUOffloadConnector":
             per_rank = _number(extra.get("cpu_bytes_to_use_per_rank"))
-            total = _number(extra.get("cpu_bytes_to_use"))
+            whole = _number(extra.get("cpu_bytes_to_use"))
             if per_rank:
                 at = connector.key("cpu_bytes_to_use_per_rank")
                 yield HostTier(
@@ -112,10 +112,10 @@ def host_tiers(case: "Case") -> Iterator[HostTier]:
                     at,
                     unit="bytes per rank",
                 )
-            elif total:
+            elif whole:
                 at = connector.word if case.kv.by_flag else connector.key("cpu_bytes_to_use")
                 yield HostTier(
-                    "simple", total, total * replicas, False, 1, replicas, at, unit="bytes for the engine"
+                    "simple", whole, whole * replicas, False, 1, replicas, at, unit="bytes for the engine"
                 )
         elif connector.name in IN_PROCESS:
             yield from _in_process(case, ranks, replicas)

@@ -191,3 +191,6 @@ class Word:
 def word(text: Text) -> Word:
     """The whole of a text as one word."""
     return Word(text.value, text, 0, len(text.value))
+
+
+Spot = Word | Place

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import yaml
 
@@ -103,26 +104,27 @@ def documents(source: Source, text: Text | None = None) -> list[Node]:
                 continue
             if isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
                 node, children = stack.pop()
-                _close(node, children, event.end_mark.index)
+                _close(node, children, _at(event.end_mark))
             elif isinstance(event, yaml.AliasEvent):
-                found = anchors.get(event.anchor)
+                found = anchors.get(event.anchor or "")
                 if found is None:
                     raise _refuse(
-                        source, event, f"alias `*{event.anchor[:40]}` refers to itself or to nothing"
+                        source, event, f"alias `*{(event.anchor or '')[:40]}` refers to itself or to nothing"
                     )
                 node = found
             else:
                 node = _open(source, event)
+                anchor: str | None = getattr(event, "anchor", None)
                 if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
                     if len(stack) >= MAX_DEPTH:
                         raise _refuse(source, event, f"nesting goes deeper than {MAX_DEPTH}")
                     stack.append((node, []))
-                    if event.anchor:
-                        anchors[event.anchor] = None
-                        node.value = event.anchor
+                    if anchor:
+                        anchors[anchor] = None
+                        node.value = anchor
                     continue
-                if event.anchor:
-                    anchors[event.anchor] = node
+                if anchor:
+                    anchors[anchor] = node
             if node.kind != "scalar" and node.value:
                 anchors[node.value] = node
             total += node.size
@@ -143,7 +145,7 @@ def documents(source: Source, text: Text | None = None) -> list[Node]:
 
 
 def _open(source: Source, event: yaml.Event) -> Node:
-    start, end = event.start_mark.index, event.end_mark.index
+    start, end = _at(event.start_mark), _at(event.end_mark)
     if isinstance(event, yaml.ScalarEvent):
         style = event.style if event.style in ("'", '"', "|", ">") else None
         return Node("scalar", source, start, end, event.value, style)
@@ -182,9 +184,17 @@ def _rebase(roots: list[Node], source: Source, text: Text) -> None:
 
 def _refuse(source: Source, event: yaml.Event, problem: str) -> InputError:
     return InputError(
-        f"`{source.name}` line {event.start_mark.line + 1}: {problem}",
+        f"`{source.name}` line {_line(event.start_mark)}: {problem}",
         hint="this is not a manifest that a server would be deployed from",
     )
+
+
+def _at(mark: Any) -> int:
+    return int(mark.index)
+
+
+def _line(mark: Any) -> int:
+    return int(mark.line) + 1
 
 
 def _plain(value: str) -> object:

@@ -19,7 +19,9 @@ class _Check(click.Command):
             at = args.index("--")
             ctx.meta["warmset.command"] = tuple(args[at + 1 :])
             if not args[at + 1 :]:
-                raise InputError("nothing stands behind `--`", hint="give a command: `warmset check -- vllm serve …`")
+                raise InputError(
+                    "nothing stands behind `--`", hint="give a command: `warmset check -- vllm serve …`"
+                )
             args = args[:at]
         return super().parse_args(ctx, args)
 
@@ -30,7 +32,9 @@ class _Check(click.Command):
     epilog="Exit status: 0 nothing at or above --fail-on, 1 a finding reached it, 2 bad usage or input.",
 )
 @click.argument("paths", nargs=-1, metavar="[PATH]... [-- COMMAND...]")
-@click.option("--engine", metavar="SERVER@VERSION", help="Check as this version, such as vllm@0.32 or sglang@0.5.23.")
+@click.option(
+    "--engine", metavar="SERVER@VERSION", help="Check as this version, such as vllm@0.32 or sglang@0.5.23."
+)
 @click.option("--lmcache", metavar="VERSION", help="Version of LMCache beside it, such as 0.5.6.")
 @click.option("--host-ram", type=BYTES, metavar="SIZE", help="Memory of the host (bare number: GiB).")
 @click.option("--gpus", type=click.IntRange(1, 4096), metavar="N", help="Accelerators of one host.")
@@ -52,8 +56,22 @@ class _Check(click.Command):
 )
 @click.option("--explain", metavar="RULE", help="Print what a rule says and why (`all` lists them).")
 @click.option("--fix", is_flag=True, help="Print certain corrections as a diff; files are not changed.")
-@click.option("-o", "--output", "form", type=click.Choice(_FORMS), default="table", show_default=True, help="Form of the output.")
-@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True, help="Colour on the terminal; NO_COLOR is honoured.")
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(_FORMS),
+    default="table",
+    show_default=True,
+    help="Form of the output.",
+)
+@click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="Colour on the terminal; NO_COLOR is honoured.",
+)
 @click.option("--quiet", is_flag=True, help="Say nothing on standard error but errors.")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
 @click.pass_context
@@ -101,7 +119,8 @@ def command(
         parsed.append(ask(url))
     if not paths and not parsed and not logs:
         raise InputError(
-            "nothing to check", hint="give files, a directory, `-`, or a command: `warmset check -- vllm serve …`"
+            "nothing to check",
+            hint="give files, a directory, `-`, or a command: `warmset check -- vllm serve …`",
         )
     stdin = sys.stdin.buffer.read(9 * 2**20) if "-" in paths else None
     facts = Facts(host_ram, gpus, _engine(engine), _engine(f"lmcache@{lmcache}") if lmcache else None)

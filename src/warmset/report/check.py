@@ -14,7 +14,13 @@ def payload(result: CheckResult) -> dict[str, object]:
         "schema": "warmset.check/1",
         "findings": [_finding(f) for f in result.findings],
         "not_checked": [
-            {"rule": n.rule, "missing": n.missing, "message": n.message, "file": n.place.file, "line": n.place.line}
+            {
+                "rule": n.rule,
+                "missing": n.missing,
+                "message": n.message,
+                "file": n.place.file,
+                "line": n.place.line,
+            }
             for n in result.not_checked
         ],
         "suppressed": [{**_finding(s.finding), "reason": s.reason} for s in result.suppressed],
@@ -70,7 +76,8 @@ def _sections(result: CheckResult) -> list[Section]:
     sections = [_section(f) for f in result.findings]
     if result.suppressed:
         items = tuple(
-            f"{s.finding.rule} at {s.finding.place.file}:{s.finding.place.line}: {s.reason}" for s in result.suppressed
+            f"{s.finding.rule} at {s.finding.place.file}:{s.finding.place.line}: {s.reason}"
+            for s in result.suppressed
         )
         sections.append(Section("Meant (marked by a comment)", (Bullets(items),)))
     if result.not_checked:
@@ -116,7 +123,8 @@ def explanation(rule: Rule) -> str:
     """A rule's page, as Markdown; docs/reference/rules holds the same text."""
     return (
         f"# {rule.name}\n\n{rule.summary}\n\n"
-        f"| | |\n|---|---|\n| usual severity | {rule.severity} |\n| versions | {rule.since} |\n| known from | {rule.source} |\n\n"
+        f"| | |\n|---|---|\n| usual severity | {rule.severity} |\n| versions | {rule.since} |\n| known from | "
+        f"{rule.source} |\n\n"
         f"## Why\n\n{rule.why}\n\n"
         f"## Wrong\n\n```\n{rule.wrong}\n```\n\n"
         f"## Right\n\n```\n{rule.right}\n```\n\n"

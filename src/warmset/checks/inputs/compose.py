@@ -68,10 +68,10 @@ def _environment(node: Node | None) -> dict[str, Word]:
                 env[key.value] = Word(value.value, text, 0, max(1, len(text.value)), known)
         return env
     for item in scalars(node):
-        name, separator, value = item.value.partition("=")
+        name, separator, given = item.value.partition("=")
         text = item.text
         env[name] = Word(
-            value, text, len(name) + len(separator), len(text.value), bool(separator) and "$" not in value
+            given, text, len(name) + len(separator), len(text.value), bool(separator) and "$" not in given
         )
     return env
 

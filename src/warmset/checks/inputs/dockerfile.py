@@ -12,7 +12,10 @@ from warmset.checks.tree import documents
 from warmset.errors import InputError
 
 _INSTRUCTION = re.compile(
-    r"^[ \t]*(?P<name>FROM|ENV|ARG|RUN|CMD|ENTRYPOINT)[ \t]+(?P<rest>(?:[^\n]*\\[ \t]*\r?\n(?:[ \t]*#[^\n]*\n)*)*[^\n]*)$",
+    (
+        r"^[ \t]*(?P<name>FROM|ENV|ARG|RUN|CMD|ENTRYPOINT)[ \t]+(?P<rest>(?:[^\n]*\\[ \t]*\r?\n(?:[ "
+        r"\t]*#[^\n]*\n)*)*[^\n]*)$"
+    ),
     re.MULTILINE | re.IGNORECASE,
 )
 

@@ -3,7 +3,7 @@
 from warmset.checks.command import read_flags
 from warmset.checks.images import read_image
 from warmset.checks.inputs.settings import field_flag
-from warmset.checks.record import Flag, Resources, ServerLaunch, Volume, quantity, to_number, truthy
+from warmset.checks.record import SHM, Flag, Resources, ServerLaunch, Volume, quantity, to_number, truthy
 from warmset.checks.text import Word
 from warmset.checks.tree import Node
 
@@ -31,12 +31,10 @@ def chart_launches(root: Node) -> tuple[list[ServerLaunch], list[ServerLaunch]]:
         and bool(cache.pairs)
         and truthy(cache.scalar("enabled") or "true")
     )
-    engines: list[ServerLaunch] = []
     spec = root.get("servingEngineSpec")
     models = spec.get("modelSpec") if spec is not None else None
-    for model in models.items if models is not None and models.kind == "seq" else ():
-        if model.kind == "map":
-            engines.append(_engine(model, cache if cache_on else None, spec))
+    listed = models.items if models is not None and models.kind == "seq" else []
+    engines = [_engine(m, cache if cache_on else None, spec) for m in listed if m.kind == "map"]
     servers = [_cache_server(root, cache)] if cache_on and cache is not None else []
     return engines, servers
 
@@ -175,7 +173,7 @@ def _resources(model: Node, config: Node | None) -> Resources:
             )
         )
     for volume in volumes:
-        if volume.path.rstrip("/") == "/dev/shm":
+        if volume.path.rstrip("/") == SHM:
             shm_bytes = volume.limit_bytes or 0
     return Resources(
         container=True,

@@ -1,10 +1,11 @@
 """KServe's LLMInferenceService: the server that its controller starts from the object's own fields."""
 
 import json
+from typing import Any
 
 from warmset.checks.command import read_flags
 from warmset.checks.inputs.kubernetes import container_env, pod_launches, pod_resources
-from warmset.checks.record import Flag, Resources, ServerLaunch, Volume, quantity
+from warmset.checks.record import SHM, Flag, Resources, ServerLaunch, Volume, quantity
 from warmset.checks.shell import split
 from warmset.checks.text import Word
 from warmset.checks.tree import Node
@@ -55,9 +56,9 @@ def _workload(root: Node, spec: Node, workload: Node) -> ServerLaunch:
         base = ServerLaunch("vllm", where, resources=resources)
         launch = read_flags("vllm", where, words, env, base=base)
     replicas = workload.scalar("replicas") or spec.scalar("replicas")
-    changes = {"replicas": int(replicas)} if replicas and replicas.isdigit() else {}
+    changes: dict[str, Any] = {"replicas": int(replicas)} if replicas and replicas.isdigit() else {}
     resources = launch.resources
-    if not any(v.path.rstrip("/") == "/dev/shm" for v in resources.volumes):
+    if not any(v.path.rstrip("/") == SHM for v in resources.volumes):
         # The controller mounts and sizes /dev/shm itself unless the object does.
         changes["shm_bytes"] = 0
     from dataclasses import replace
@@ -70,7 +71,7 @@ def _main_container(template: Node | None) -> Node | None:
     containers = template.get("containers") if template is not None else None
     items = containers.items if containers is not None else []
     named = [c for c in items if c.scalar("name") in ("main", "vllm", "kserve-container")]
-    return (named or items or [None])[0]
+    return next(iter(named or items), None)
 
 
 def _parallel(launch: ServerLaunch, workload: Node, spec: Node) -> ServerLaunch:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from warmset.checks.command import launches, nested_shell, read_flags
 from warmset.checks.images import Image, read_image
-from warmset.checks.record import DEFAULT_SHM_BYTES, Resources, Server, ServerLaunch, Volume, quantity
+from warmset.checks.record import DEFAULT_SHM_BYTES, SHM, Resources, Server, ServerLaunch, Volume, quantity
 from warmset.checks.shell import split
 from warmset.checks.text import Text, Word
 from warmset.checks.tree import Node
@@ -83,7 +83,7 @@ def config_map(root: Node) -> tuple[dict[str, Word], list[Text]]:
 def pod_resources(container: Node, pod: Node, above: Iterable[Node]) -> Resources:
     """Limits of a container in its pod, and how often the object runs it."""
     volumes = mounted_volumes(container, pod)
-    shm = next((v for v in volumes if v.path.rstrip("/") == "/dev/shm"), None)
+    shm = next((v for v in volumes if v.path.rstrip("/") == SHM), None)
     host_ipc = (pod.scalar("hostIPC") or "").lower() == "true"
     limit = container.get("resources", "limits", "memory")
     request = container.get("resources", "requests", "memory")
@@ -206,6 +206,7 @@ def _partial(
 
 
 def mounted_volumes(container: Node, pod: Node) -> tuple[Volume, ...]:
+    """The volumes that a container mounts, each with its kind and limit."""
     named: dict[str, Node] = {}
     listed = pod.get("volumes")
     for item in listed.items if listed is not None else ():
@@ -255,6 +256,7 @@ def _env_list(node: Node | None) -> dict[str, Word]:
 
 
 def scalars(node: Node | None) -> list[Node]:
+    """A scalar, or the scalars of a sequence."""
     if node is None:
         return []
     if node.kind == "scalar":

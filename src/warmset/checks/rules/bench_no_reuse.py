@@ -45,7 +45,8 @@ RULE = Rule(
     "bench-no-reuse",
     "note",
     "A benchmark that cannot hit.",
-    "A tier serves prefixes that come back after the device dropped them. Data sets of one-shot or random prompts have none, "
+    "A tier serves prefixes that come back after the device dropped them. Data sets of one-shot or random "
+    "prompts have none, "
     "and more prefixes than prompts gives each of them once: the result says nothing about the tier.",
     "vllm bench serve --dataset-name random",
     "vllm bench serve --dataset-name prefix_repetition --prefix-repetition-num-prefixes 8 --num-prompts 400",

@@ -1,4 +1,4 @@
-"""/dev/shm in the production-stack chart."""
+"""Shared memory in the production-stack chart."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,10 @@ def check(case: Case) -> Iterator[Answer]:
     shm = values.get("shmSize")
     if tp is not None and case.launch.tensor_parallel > 1 and shm is None:
         yield Hit(
-            "`shmSize` is not set: ranks talk through /dev/shm, which older charts left at 64 MiB and chart 0.1.12 gives 20Gi",
+            (
+                "`shmSize` is not set: ranks talk through /dev/shm, which older charts left at 64 MiB and chart "
+                "0.1.12 gives 20Gi"
+            ),
             values.get("vllmConfig.tensorParallelSize\0key", tp),
             fix='shmSize: "20Gi"',
         )

@@ -63,8 +63,10 @@ RULE = Rule(
     "connector-field",
     "error",
     "A field of the connector configuration that the version refuses or ignores.",
-    "vLLM refuses unknown fields of --kv-transfer-config since 0.16; before, it dropped them silently. kv_buffer_size, "
-    "kv_rank, kv_parallel_size and kv_ip stand in many guides and were removed in 0.32. The connector's own keys belong "
+    "vLLM refuses unknown fields of --kv-transfer-config since 0.16; before, it dropped them silently. "
+    "kv_buffer_size, "
+    "kv_rank, kv_parallel_size and kv_ip stand in many guides and were removed in 0.32. The connector's own keys "
+    "belong "
     "into kv_connector_extra_config.",
     '{"kv_connector":"OffloadingConnector","kv_role":"kv_both","kv_parallel_size":1}   # vLLM 0.32',
     '{"kv_connector":"OffloadingConnector","kv_role":"kv_both"}',

@@ -68,7 +68,8 @@ RULE = Rule(
     "connector-json",
     "error",
     "The connector configuration is not valid JSON.",
-    "A trailing comma, parentheses for braces, single quotes or quotes that the shell removed: the server stops before it "
+    "A trailing comma, parentheses for braces, single quotes or quotes that the shell removed: the server stops "
+    "before it "
     "loads the model. Put the JSON in single quotes on a command line.",
     '--kv-transfer-config \'{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both",}\'',
     '--kv-transfer-config \'{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}\'',

@@ -79,7 +79,8 @@ def _contradictions(connector: Connector, case: Case) -> Iterator[Answer]:
     if isinstance(per_rank, (int, float)) and connector.name == "SimpleCPUOffloadConnector":
         beside = format_bytes(total) if isinstance(total, (int, float)) else "its default of 8 GiB"
         yield Hit(
-            f"`cpu_bytes_to_use_per_rank` ({format_bytes(per_rank)} for each rank) overrides `cpu_bytes_to_use` ({beside}): "
+            f"`cpu_bytes_to_use_per_rank` ({format_bytes(per_rank)} for each rank) overrides `cpu_bytes_to_use` "
+            f"({beside}): "
             f"{case.launch.ranks} ranks, {format_bytes(per_rank * case.local_ranks)} on each machine",
             connector.key("cpu_bytes_to_use_per_rank"),
             "note",
@@ -125,7 +126,10 @@ def _contradictions(connector: Connector, case: Case) -> Iterator[Answer]:
         and not extra.get("spec_module_path")
     ):
         yield Hit(
-            "`secondary_tiers` is read by TieringOffloadingSpec only: without `spec_name` the lower tiers are ignored",
+            (
+                "`secondary_tiers` is read by TieringOffloadingSpec only: without `spec_name` the lower tiers are "
+                "ignored"
+            ),
             connector.key("secondary_tiers"),
             "error",
             '"spec_name": "TieringOffloadingSpec"',
@@ -136,7 +140,8 @@ RULE = Rule(
     "connector-key",
     "error",
     "A connector key that is missing, misspelt or contradicted by another.",
-    "Nothing validates kv_connector_extra_config: a misspelt key is ignored and the server starts without what it asked "
+    "Nothing validates kv_connector_extra_config: a misspelt key is ignored and the server starts without what "
+    "it asked "
     "for. OffloadingConnector needs its size; lower tiers need `spec_name: TieringOffloadingSpec`; "
     "`cpu_bytes_to_use_per_rank` overrides `cpu_bytes_to_use`.",
     '{"kv_connector":"OffloadingConnector", … {"cpu_byte_to_use":68719476736}}',

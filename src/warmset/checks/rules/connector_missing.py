@@ -28,7 +28,10 @@ def check(case: Case) -> Iterator[Answer]:
         return
     if found is not None:
         yield Hit(
-            "LMCache is configured, but no `--kv-transfer-config` is passed: the server starts without it and offloads nothing",
+            (
+                "LMCache is configured, but no `--kv-transfer-config` is passed: the server starts without it and "
+                "offloads nothing"
+            ),
             found,
             fix='--kv-transfer-config \'{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}\'',
             confidence="high" if launch.complete else "medium",
@@ -55,10 +58,14 @@ RULE = Rule(
     "connector-missing",
     "warning",
     "A tier is configured and no connector attaches it.",
-    "LMCache's variables, or `--kv-offloading-backend`, do nothing by themselves. The connector (`--kv-transfer-config`) or "
+    "LMCache's variables, or `--kv-offloading-backend`, do nothing by themselves. The connector "
+    "(`--kv-transfer-config`) or "
     "the size (`--kv-offloading-size`) attaches the tier; without it the server starts healthy and offloads nothing.",
     "LMCACHE_MAX_LOCAL_CPU_SIZE=50 vllm serve M",
-    'LMCACHE_MAX_LOCAL_CPU_SIZE=50 vllm serve M --kv-transfer-config \'{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}\'',
+    (
+        "LMCACHE_MAX_LOCAL_CPU_SIZE=50 vllm serve M --kv-transfer-config "
+        '\'{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}\''
+    ),
     "all versions",
     "production-stack issue 818",
     check,

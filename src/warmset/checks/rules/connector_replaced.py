@@ -33,10 +33,14 @@ RULE = Rule(
     "connector-replaced",
     "error",
     "The size flag silently replaces the connector that was written.",
-    "`--kv-offloading-size` sets `kv_connector` itself, whatever `--kv-transfer-config` says, and `kv_role` to kv_both. "
+    "`--kv-offloading-size` sets `kv_connector` itself, whatever `--kv-transfer-config` says, and `kv_role` to "
+    "kv_both. "
     "Nothing in the log says that the written connector is gone. The production-stack chart does this too where "
     "`lmcacheConfig` is on and `extraArgs` holds the size flag.",
-    'vllm serve M --kv-offloading-size 40 --kv-transfer-config \'{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}\'',
+    (
+        "vllm serve M --kv-offloading-size 40 --kv-transfer-config "
+        '\'{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}\''
+    ),
     "vllm serve M --kv-offloading-size 40",
     "vLLM 0.11.1 and newer",
     "vLLM config/vllm.py, run on 0.32",

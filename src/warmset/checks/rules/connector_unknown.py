@@ -77,8 +77,10 @@ RULE = Rule(
     "connector-unknown",
     "error",
     "The version has no connector of that name.",
-    "Connectors come, go and are renamed between versions: LMCacheConnector became LMCacheConnectorV1 with the V1 engine, "
-    "SharedStorageConnector became ExampleConnector in 0.13, SimpleCPUOffloadConnector came with 0.19. A server with a "
+    "Connectors come, go and are renamed between versions: LMCacheConnector became LMCacheConnectorV1 with the "
+    "V1 engine, "
+    "SharedStorageConnector became ExampleConnector in 0.13, SimpleCPUOffloadConnector came with 0.19. A server "
+    "with a "
     "name that it does not know stops with `Unsupported connector type`. A connector of another package needs "
     "`kv_connector_module_path` beside it.",
     '{"kv_connector":"LMCacheConnector","kv_role":"kv_both"}',

@@ -25,7 +25,10 @@ def check(case: Case) -> Iterator[Answer]:
     connector = case.in_process
     if connector is not None:
         yield Hit(
-            f"{words}: LMCache inside the engine looks up over a local socket and cannot reach ranks on another machine",
+            (
+                f"{words}: LMCache inside the engine looks up over a local socket and cannot reach ranks on another "
+                f"machine"
+            ),
             connector.key(connector.name),
             fix='"kv_connector": "LMCacheMPConnector" with one `lmcache server` on each machine',
         )
@@ -36,7 +39,8 @@ def check(case: Case) -> Iterator[Answer]:
     if isinstance(size, (int, float)) and _HALVED[0] <= case.version <= _HALVED[1]:
         useful = size * case.local_ranks / launch.ranks
         yield Hit(
-            f"{words}: the region of each machine has slots for all {launch.ranks} ranks, so {format_bytes(useful)} of "
+            f"{words}: the region of each machine has slots for all {launch.ranks} ranks, so "
+            f"{format_bytes(useful)} of "
             f"{format_bytes(size)} ({useful:,.0f} bytes) are usable",
             native.word if case.kv.by_flag else native.key("cpu_bytes_to_use"),
             "note",
@@ -63,9 +67,14 @@ RULE = Rule(
     "cross-node",
     "error",
     "A tier whose ranks are on several machines.",
-    "LMCache inside the engine looks up over a socket on one machine. vLLM 0.27 and older size the region of each machine "
-    "for all ranks of the engine and use only the part of the local ones. Lower tiers expect all ranks on one machine.",
-    'vllm serve M -tp 8 --nnodes 2 --kv-transfer-config \'{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}\'',
+    "LMCache inside the engine looks up over a socket on one machine. vLLM 0.27 and older size the region of "
+    "each machine "
+    "for all ranks of the engine and use only the part of the local ones. Lower tiers expect all ranks on one "
+    "machine.",
+    (
+        "vllm serve M -tp 8 --nnodes 2 --kv-transfer-config "
+        '\'{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}\''
+    ),
     "vllm serve M -tp 8 …   # one machine for each engine",
     "all versions; the region until vLLM 0.27",
     "LMCache issue 2755; vLLM PR 53474",

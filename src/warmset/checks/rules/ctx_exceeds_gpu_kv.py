@@ -32,7 +32,8 @@ def check(case: Case) -> Iterator[Answer]:
     fits = int(estimate[1]) if estimate else int(length * have / need) if need and length else 0
     rate = f" ({need * 2**20 / length:,.0f} KiB per token)" if length else ""
     yield Hit(
-        f"one request of {length or 'maximum'} tokens needs {need:g} GiB of KV cache on the device{rate} and there are "
+        f"one request of {length or 'maximum'} tokens needs {need:g} GiB of KV cache on the device{rate} and "
+        f"there are "
         f"{have:g} GiB: a running request must fit the device, and an offload tier cannot raise the context",
         word,
         fix=f"--max-model-len {fits}" if fits else "lower --max-model-len",
@@ -43,7 +44,8 @@ RULE = Rule(
     "ctx-exceeds-gpu-kv",
     "error",
     "The longest request does not fit the device pool; offload is not the cure.",
-    "vLLM compares one request of the maximum length with the KV memory of one worker. A tier in host memory holds evicted "
+    "vLLM compares one request of the maximum length with the KV memory of one worker. A tier in host memory "
+    "holds evicted "
     "prefixes; every block of a running request stays on the device. Lower `--max-model-len` to what the log "
     "estimates, raise `--gpu-memory-utilization`, use an fp8 KV cache, or use more devices.",
     "ValueError: … (4.50 GiB KV cache is needed, which is larger than the available KV cache memory (3.58 GiB)…",

@@ -19,7 +19,10 @@ def check(case: Case) -> Iterator[Answer]:
             and volume.limit_bytes
         ):
             yield Hit(
-                f"the file tier never deletes and lies on {describe(volume)}: when that is exceeded the kubelet evicts the pod",
+                (
+                    f"the file tier never deletes and lies on {describe(volume)}: when that is exceeded the kubelet "
+                    f"evicts the pod"
+                ),
                 volume.word or native.key("root_dir"),  # type: ignore[union-attr]  # there is a tier, so a connector
                 fix="a persistent volume claim, or a tier with a capacity below the limit",
             )

@@ -16,7 +16,8 @@ def check(case: Case) -> Iterator[Answer]:
     ):
         return
     yield Hit(
-        "the index of this disk tier is in memory: after a restart there are no hits (a hash seed does not change that), and "
+        "the index of this disk tier is in memory: after a restart there are no hits (a hash seed does not "
+        "change that), and "
         "files of earlier runs are neither counted in the size nor removed",
         path.at,
         fix="empty the directory before the server starts",
@@ -27,7 +28,8 @@ RULE = Rule(
     "disk-tier-restart",
     "note",
     "LMCache's disk tier starts empty and leaves old files behind.",
-    "The in-process mode keeps the index of the disk tier in memory. After a restart every lookup misses, and the files "
+    "The in-process mode keeps the index of the disk tier in memory. After a restart every lookup misses, and "
+    "the files "
     "that are there stay, outside the size: a directory that survives restarts grows past its limit.",
     "LMCACHE_LOCAL_DISK=file:///cache LMCACHE_MAX_LOCAL_DISK_SIZE=250   # bind mount",
     "rm -rf /cache/* before the start",

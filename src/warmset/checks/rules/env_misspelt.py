@@ -116,8 +116,10 @@ RULE = Rule(
     "env-misspelt",
     "error",
     "A variable that nothing reads because of its spelling.",
-    "LMCache reads LMCACHE_ and the name of a setting, in capitals. LM_CACHE_ was a typing error in an early guide that "
-    "still spreads; the names of the first releases (local device, max local cache size) are gone. An unread variable "
+    "LMCache reads LMCACHE_ and the name of a setting, in capitals. LM_CACHE_ was a typing error in an early "
+    "guide that "
+    "still spreads; the names of the first releases (local device, max local cache size) are gone. An unread "
+    "variable "
     "leaves the default in force: 5 GiB per rank in host memory.",
     "LM_CACHE_MAX_LOCAL_CACHE_SIZE=500",
     "LMCACHE_MAX_LOCAL_CPU_SIZE=500",

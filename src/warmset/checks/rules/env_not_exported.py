@@ -43,7 +43,8 @@ RULE = Rule(
     "env-not-exported",
     "warning",
     "A variable that the server never sees.",
-    "`NAME=value` on a line of its own sets a variable of the shell. The server sees it only with `export`, or on the same "
+    "`NAME=value` on a line of its own sets a variable of the shell. The server sees it only with `export`, or "
+    "on the same "
     "line before the command.",
     "LMCACHE_MAX_LOCAL_CPU_SIZE=50\nvllm serve M …",
     "export LMCACHE_MAX_LOCAL_CPU_SIZE=50\nvllm serve M …",

@@ -41,7 +41,8 @@ def check(case: Case) -> Iterator[Answer]:
         overridden = [n for n in both if case.lmcache.file is None or _in_file(case, n)]
         if overridden:
             yield Hit(
-                f"LMCACHE_CONFIG_FILE and {', '.join(sorted(overridden)[:4])} are both set: which of them wins depends on the "
+                f"LMCACHE_CONFIG_FILE and {', '.join(sorted(overridden)[:4])} are both set: which of them wins "
+                f"depends on the "
                 "version of LMCache",
                 case.lmcache.env[overridden[0]],
                 fix="keep the file or the variables",
@@ -86,7 +87,8 @@ RULE = Rule(
     "env-without-effect",
     "note",
     "A variable that has no effect in this launch.",
-    "A serde without a remote store, a disk size without a path, settings beside a configuration file, in-process settings "
+    "A serde without a remote store, a disk size without a path, settings beside a configuration file, "
+    "in-process settings "
     "under LMCacheMPConnector, the switch for the simple connector without the size flag: each looks configured and "
     "does nothing.",
     "LMCACHE_REMOTE_SERDE=cachegen   # without LMCACHE_REMOTE_URL",

@@ -23,7 +23,10 @@ def check(case: Case) -> Iterator[Answer]:
         effect = (
             "vLLM refuses it beside any KV connector and does not start"
             if refused
-            else "newer torch reads this spelling too: pinned KV memory may be remapped under the connector, and vLLM does not notice"
+            else (
+                "newer torch reads this spelling too: pinned KV memory may be remapped under the connector, and "
+                "vLLM does not notice"
+            )
         )
         yield Hit(
             f"expandable_segments: {effect}",
@@ -38,7 +41,8 @@ RULE = Rule(
     "error",
     "expandable_segments beside a KV connector.",
     "The allocator may move KV memory to other pages while a connector has the old ones registered. vLLM checks "
-    "PYTORCH_CUDA_ALLOC_CONF and refuses to start, unless the cumem allocator (which sleep mode brings) keeps the KV cache "
+    "PYTORCH_CUDA_ALLOC_CONF and refuses to start, unless the cumem allocator (which sleep mode brings) keeps "
+    "the KV cache "
     "out of it. The newer spelling PYTORCH_ALLOC_CONF has the same effect in torch and is not checked.",
     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True vllm serve M --kv-offloading-size 12",
     "vllm serve M --kv-offloading-size 12",

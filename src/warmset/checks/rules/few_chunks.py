@@ -7,7 +7,7 @@ from warmset.checks.findings import Answer, Hit, Rule
 
 
 def check(case: Case) -> Iterator[Answer]:
-    """LMCache's chunk against the longest prompt: only full chunks are stored, and the last token is always computed."""
+    """LMCache's chunk against the longest prompt: only full ones are stored, and the last token is computed."""
     longest = case.launch.number("--max-model-len")
     chunk = case.lmcache.get("chunk_size")
     if (
@@ -27,7 +27,10 @@ def check(case: Case) -> Iterator[Answer]:
             else (case.launch.flag("--max-model-len") or case.launch.flags["--max-model-len"][-1]).word
         )
         yield Hit(
-            f"at most {full} full chunks of {size} tokens fit a request of {int(longest):,}: what fills no chunk is never reused",
+            (
+                f"at most {full} full chunks of {size} tokens fit a request of {int(longest):,}: what fills no chunk "
+                f"is never reused"
+            ),
             at,
             "warning" if full == 0 else "note",
             f"LMCACHE_CHUNK_SIZE={max(16, int(longest) // 16 // 16 * 16)}",

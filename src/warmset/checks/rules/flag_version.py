@@ -5,6 +5,7 @@ from difflib import get_close_matches
 
 from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Rule, Severity
+from warmset.checks.text import Spot
 
 # Flags about KV and offload; other unknown flags are no business of this tool.
 _PREFIXES = (
@@ -45,7 +46,10 @@ def check(case: Case) -> Iterator[Answer]:
         return
     if case.engine.default("kv_offloading_size.needs_backend") and backend is None:
         yield Hit(
-            f"{case.engine} does nothing with `--kv-offloading-size` alone: `--kv-offloading-backend` is needed until 0.13",
+            (
+                f"{case.engine} does nothing with `--kv-offloading-size` alone: `--kv-offloading-backend` is needed "
+                f"until 0.13"
+            ),
             size.word,
             fix="vLLM 0.14 or newer, or the JSON form with `num_cpu_blocks`",
         )
@@ -53,9 +57,15 @@ def check(case: Case) -> Iterator[Answer]:
     rule = case.engine.default("kv_offloading_size.native")
     if (backend or "native") == "native" and isinstance(rule, dict) and not rule.get("starts", True):
         yield Hit(
-            f"`--kv-offloading-size` with the native backend cannot start in {case.engine}: `num_cpu_blocks must be specified`",
+            (
+                f"`--kv-offloading-size` with the native backend cannot start in {case.engine}: `num_cpu_blocks must "
+                f"be specified`"
+            ),
             size.word,
-            fix='--kv-transfer-config \'{"kv_connector":"OffloadingConnector","kv_role":"kv_both","kv_connector_extra_config":{"num_cpu_blocks":BLOCKS}}\'',
+            fix=(
+                "--kv-transfer-config "
+                '\'{"kv_connector":"OffloadingConnector","kv_role":"kv_both","kv_connector_extra_config":{"num_cpu_blocks":BLOCKS}}\''
+            ),
         )
     if backend not in (None, "native", "lmcache") and size is not None:
         flag = case.launch.flag("--kv-offloading-backend")
@@ -67,17 +77,17 @@ def check(case: Case) -> Iterator[Answer]:
         )
 
 
-def _unknown(case: Case, name: str, word: object, names: list[str]) -> Hit:
+def _unknown(case: Case, name: str, word: Spot, names: list[str]) -> Hit:
     kind = "flag"
     known = case.engine.versions_with("flag", name)
     slip = _KNOWN_SLIPS.get(name)
     severity: Severity = "error"
     if slip is not None and not known:
-        return Hit(f"`{name}` does not parse: the {kind} is `{slip}`", word, severity, slip)  # type: ignore[arg-type]
+        return Hit(f"`{name}` does not parse: the {kind} is `{slip}`", word, severity, slip)
     if known and known[0] > case.version:
         return Hit(
             f"{case.engine} has no `{name}`: it came with {known[0]}",
-            word,  # type: ignore[arg-type]  # a word
+            word,
             severity,
             f"vLLM {known[0]} or newer" if case.vllm else f"SGLang {known[0]} or newer",
         )
@@ -86,7 +96,7 @@ def _unknown(case: Case, name: str, word: object, names: list[str]) -> Hit:
         new = case.engine.replaced_by(name)
         return Hit(
             f"{case.engine} has no `{name}`: {known[-1]} was the last version with it", word, severity, new
-        )  # type: ignore[arg-type]
+        )
     near = get_close_matches(name, names, n=1, cutoff=0.75)
     offer = f": did you mean `{near[0]}`?" if near else ""
     return Hit(
@@ -94,7 +104,7 @@ def _unknown(case: Case, name: str, word: object, names: list[str]) -> Hit:
         word,
         "error" if near else "warning",
         near[0] if near else None,
-    )  # type: ignore[arg-type]
+    )
 
 
 RULE = Rule(
@@ -102,7 +112,8 @@ RULE = Rule(
     "error",
     "A KV flag that this version does not have, or that cannot work in it.",
     "`--kv-offloading-size` came with vLLM 0.11.1. Until 0.13 it needed `--kv-offloading-backend` beside it, and its "
-    "native backend could not start at all; since 0.14 the size alone is enough. The hybrid manager is forced on with "
+    "native backend could not start at all; since 0.14 the size alone is enough. The hybrid manager is forced on "
+    "with "
     "`--no-disable-hybrid-kv-cache-manager`; the spelling in vLLM's own error message does not parse.",
     "vllm serve M --kv-offloading-size 40   # vLLM 0.10",
     "vllm serve M --kv-offloading-size 40   # vLLM 0.14 or newer",

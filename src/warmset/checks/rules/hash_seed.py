@@ -9,7 +9,8 @@ from warmset.checks.kv import Connector
 from warmset.checks.lmcache import Setting
 
 _LOG = re.compile(
-    r"[^\n]*(Centralized cache sharing detected but PYTHONHASHSEED|builtin hash without PYTHONHASHSEED|PYTHONHASHSEED (?:is )?not set)[^\n]*"
+    r"[^\n]*(Centralized cache sharing detected but PYTHONHASHSEED|builtin hash without "
+    r"PYTHONHASHSEED|PYTHONHASHSEED (?:is )?not set)[^\n]*"
 )
 
 
@@ -54,7 +55,10 @@ def _judge_native(case: Case, connector: Connector) -> Iterator[Answer]:
     if case.engine.default("hash_seed") == "fixed" and not case.assumed:
         if name.startswith("xxhash"):
             yield Hit(
-                f"`{name}` needs PYTHONHASHSEED also where sha256 does not: the lower tier never hits after a restart",
+                (
+                    f"`{name}` needs PYTHONHASHSEED also where sha256 does not: the lower tier never hits after a "
+                    f"restart"
+                ),
                 at,
                 "error",
                 "PYTHONHASHSEED=0",
@@ -113,9 +117,11 @@ RULE = Rule(
     "hash-seed",
     "error",
     "A shared or persistent tier without a common hash seed.",
-    "Up to vLLM 0.28 the first block hash starts from random bytes, and LMCache in-process uses Python's own hash. Both "
+    "Up to vLLM 0.28 the first block hash starts from random bytes, and LMCache in-process uses Python's own "
+    "hash. Both "
     "differ in every process unless PYTHONHASHSEED is set to the same value. Tiers in host memory of one engine need "
-    "none; file, object and remote tiers do, to be shared or to survive a restart. vLLM 0.29 starts from a fixed seed "
+    "none; file, object and remote tiers do, to be shared or to survive a restart. vLLM 0.29 starts from a fixed "
+    "seed "
     "for sha256 (xxhash still needs the variable).",
     "replicas: 2 with LMCACHE_REMOTE_URL=lm://cache:65432 and no PYTHONHASHSEED",
     'env: [{name: PYTHONHASHSEED, value: "0"}]',

@@ -35,7 +35,10 @@ def check(case: Case) -> Iterator[Answer]:
     pd = values.get("lmcacheConfig.enablePD")
     if pd is not None and pd.value.lower() in ("false", "no"):
         yield Hit(
-            "the chart tests that `enablePD` is there, not what it says: `false` gives the prefill/decode branch and invalid JSON",
+            (
+                "the chart tests that `enablePD` is there, not what it says: `false` gives the prefill/decode branch "
+                "and invalid JSON"
+            ),
             values.get("lmcacheConfig.enablePD\0key", pd),
             fix="remove `enablePD`",
         )
@@ -46,7 +49,8 @@ RULE = Rule(
     "error",
     "A chart value that is not read as it looks.",
     "Rendering the production-stack chart shows: `lmCacheConfig` is ignored (the chart's key is lmcacheConfig), "
-    "`cpuOffloadingBufferSize` is truncated to a whole number of GiB per worker, and `enablePD: false` still renders the "
+    "`cpuOffloadingBufferSize` is truncated to a whole number of GiB per worker, and `enablePD: false` still "
+    "renders the "
     "prefill/decode branch with invalid JSON.",
     "lmCacheConfig: {enabled: true}",
     "lmcacheConfig: {enabled: true}",

@@ -22,7 +22,8 @@ def check(case: Case) -> Iterator[Answer]:
     if case.launch.has("--enable-dp-attention"):
         return
     yield Hit(
-        f"`{case.model.name[-60:]}` keeps the same latent on all {tp} ranks: {size.number * tp:g} GB of memory hold {size.number:g} GB of "
+        f"`{case.model.name[-60:]}` keeps the same latent on all {tp} ranks: {size.number * tp:g} GB of memory "
+        f"hold {size.number:g} GB of "
         f"different content ({tp - 1}/{tp} are copies)",
         size.value or size.word,
         fix=f"count the capacity as {int(size.number * GB):,} bytes",
@@ -34,7 +35,8 @@ RULE = Rule(
     "hicache-copies",
     "warning",
     "HiCache keeps a copy on every rank.",
-    "Multi-head latent attention is replicated under tensor parallelism, and `--hicache-size` is per rank: the memory taken "
+    "Multi-head latent attention is replicated under tensor parallelism, and `--hicache-size` is per rank: the "
+    "memory taken "
     "is size × ranks, what it holds is the size once.",
     "--tp 8 --hicache-size 40 with a DeepSeek or GLM-5 model: 320 GB for 40 GB",
     "data-parallel attention, or a capacity counted once",

@@ -55,7 +55,10 @@ def check(case: Case) -> Iterator[Answer]:
             else ""
         )
         yield Hit(
-            f"the host pool ({format_bytes(host)} per rank) is not larger than the device pool ({format_bytes(device)} per rank){below}",
+            (
+                f"the host pool ({format_bytes(host)} per rank) is not larger than the device pool "
+                f"({format_bytes(device)} per rank){below}"
+            ),
             size.value or size.word,
             "error" if storage is not None else "warning",
             f"--hicache-size above {-(-device // GB)}",
@@ -86,8 +89,10 @@ RULE = Rule(
     "hicache-ratio",
     "error",
     "HiCache's host pool must be larger than the device pool.",
-    "HiCache writes through: the host pool also holds what the device holds. A ratio of 1, or a `--hicache-size` (10^9 bytes "
-    "per rank, it overrides the ratio) at or below the device pool, adds nothing, and the prefetch capacity from a storage "
+    "HiCache writes through: the host pool also holds what the device holds. A ratio of 1, or a `--hicache-size` "
+    "(10^9 bytes "
+    "per rank, it overrides the ratio) at or below the device pool, adds nothing, and the prefetch capacity from "
+    "a storage "
     "backend is 0.8 × (host − device): nothing is ever read back.",
     "--enable-hierarchical-cache --hicache-ratio 1.0 --hicache-storage-backend mooncake",
     "--enable-hierarchical-cache --hicache-ratio 2 --hicache-storage-backend mooncake",

@@ -37,7 +37,7 @@ def check(case: Case) -> Iterator[Answer]:
 
 def _severity(share: float, kind: str, case: Case) -> Severity | None:
     if share > 1:
-        # A request alone reserves memory without limiting it; the chart's requestMemory is what the pod is meant to take.
+        # A request alone reserves memory and limits nothing; the chart's requestMemory is what the pod takes.
         return "warning" if kind == "request" and case.launch.origin != "helm" else "error"
     return "warning" if share > 1 - RESERVE_RATIO and kind != "request" else None
 
@@ -63,7 +63,8 @@ RULE = Rule(
     "error",
     "A host tier larger than the memory it is to live in.",
     "A tier's pages are taken when they are first written, so a server can start healthy with a tier larger than the "
-    "machine and be killed hours later. In a container the tier counts to the memory limit, also where it lives in /dev/shm. "
+    "machine and be killed hours later. In a container the tier counts to the memory limit, also where it lives "
+    "in /dev/shm. "
     "Each data-parallel replica has its own tier.",
     "vllm serve M --kv-offloading-size 200   # on a host of 176 GiB",
     "vllm serve M --kv-offloading-size 140",

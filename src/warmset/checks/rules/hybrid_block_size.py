@@ -31,7 +31,10 @@ def check(case: Case) -> Iterator[Answer]:
         "error" if case.since("0.22.0") and (case.model.hybrid or draft is not None) else "warning"
     )
     yield Hit(
-        f"a chunk of {size} tokens is ambiguous: {why}, and the server stops with `all groups must have the same block size`",
+        (
+            f"a chunk of {size} tokens is ambiguous: {why}, and the server stops with `all groups must have the same "
+            f"block size`"
+        ),
         native.key("block_size"),
         severity,
         f'"blocks_per_chunk": {blocks}'
@@ -44,7 +47,8 @@ RULE = Rule(
     "hybrid-block-size",
     "error",
     "`block_size` of the tier with a model of several groups.",
-    "`block_size` in the connector's keys counts tokens; where groups have blocks of different sizes that is no whole "
+    "`block_size` in the connector's keys counts tokens; where groups have blocks of different sizes that is no "
+    "whole "
     "number of blocks for all of them, and the server stops with an assertion. `blocks_per_chunk` (vLLM 0.26) counts "
     "blocks and fits every group. The two exclude each other.",
     'vllm serve gemma-4-31B-it … {"block_size":512,"cpu_bytes_to_use":26843545600}',

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Rule, Severity
+from warmset.checks.text import Word
 
 _LOG = re.compile(r"[^\n]*failed to convert the KV cache specs to one unified type[^\n]*")
 _OFF = re.compile(r"[^\n]*Turning off hybrid kv cache manager because[^\n]*", re.IGNORECASE)
@@ -17,9 +18,15 @@ def check(case: Case) -> Iterator[Answer]:
     log = case.log
     if log is not None and (found := log.search(_LOG)) is not None:
         yield Hit(
-            "the model has recurrent layers and the hybrid KV-cache manager is off: the server cannot start with this connector",
+            (
+                "the model has recurrent layers and the hybrid KV-cache manager is off: the server cannot start with "
+                "this connector"
+            ),
             found[1],
-            fix="a connector that supports it (OffloadingConnector from 0.22), without --disable-hybrid-kv-cache-manager",
+            fix=(
+                "a connector that supports it (OffloadingConnector from 0.22), without "
+                "--disable-hybrid-kv-cache-manager"
+            ),
         )
     if (
         not case.model.hybrid
@@ -65,7 +72,7 @@ def _supports(case: Case, name: str) -> bool | None:
     )
 
 
-def _unsupported(case: Case, name: str, word: object) -> Hit:
+def _unsupported(case: Case, name: str, word: Word) -> Hit:
     in_tree_client = name == "LMCacheMPConnector"
     severity: Severity = (
         "error" if case.model.kind in ("state", "compressed") and not in_tree_client else "warning"
@@ -78,11 +85,14 @@ def _unsupported(case: Case, name: str, word: object) -> Hit:
     fix = (
         '"kv_connector_module_path": "lmcache.integration.vllm.lmcache_mp_connector" (LMCache 0.4.7 or newer)'
         if in_tree_client
-        else '"kv_connector": "OffloadingConnector" (vLLM 0.22 or newer), or LMCacheMPConnector with LMCache\'s own class'
+        else (
+            '"kv_connector": "OffloadingConnector" (vLLM 0.22 or newer), or LMCacheMPConnector with LMCache\'s '
+            "own class"
+        )
     )
     return Hit(
         f"`{name}` does not support models with several KV-cache groups such as `{case.model.name[-60:]}`: {effect}",
-        word.find(name),  # type: ignore[attr-defined]  # a word
+        word.find(name),
         severity,
         fix,
     )
@@ -92,7 +102,8 @@ RULE = Rule(
     "hybrid-connector",
     "error",
     "A hybrid model with a connector that cannot take it.",
-    "Models that mix attention with recurrent layers or windows need vLLM's hybrid KV-cache manager. LMCache inside the "
+    "Models that mix attention with recurrent layers or windows need vLLM's hybrid KV-cache manager. LMCache "
+    "inside the "
     "engine does not support it. Up to 0.21 vLLM turned the manager off whenever a connector was set, unless "
     "`--no-disable-hybrid-kv-cache-manager` forced it on; since 0.22 the connector decides.",
     'vllm serve Qwen3.6-27B --kv-transfer-config \'{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}\'',

@@ -37,8 +37,10 @@ RULE = Rule(
     "hybrid-manager",
     "error",
     "The hybrid KV-cache manager is switched off by hand.",
-    "Old guides for KV connectors ask for `--disable-hybrid-kv-cache-manager`. With recurrent layers the server then stops "
-    "with `failed to convert the KV cache specs to one unified type`; with sliding windows it keeps full attention for "
+    "Old guides for KV connectors ask for `--disable-hybrid-kv-cache-manager`. With recurrent layers the server "
+    "then stops "
+    "with `failed to convert the KV cache specs to one unified type`; with sliding windows it keeps full "
+    "attention for "
     "every layer. vLLM switches the manager off itself where a connector needs that.",
     "vllm serve Qwen3.5-122B-A10B --kv-offloading-size 80 --disable-hybrid-kv-cache-manager",
     "vllm serve Qwen3.5-122B-A10B --kv-offloading-size 80",

@@ -147,7 +147,11 @@ DEFECTS = (
         "0.19.0",
         "0.27.1",
         _uneven,
-        "SimpleCPUOffloadConnector with pipeline stages or a draft model: stages hold unequal layers, ranks disagree about the number of blocks, and copies run out of bounds (count the capacity by the heaviest stage)",
+        (
+            "SimpleCPUOffloadConnector with pipeline stages or a draft model: stages hold unequal layers, ranks "
+            "disagree about the number of blocks, and copies run out of bounds (count the capacity by the "
+            "heaviest stage)"
+        ),
         "OffloadingConnector",
         "vLLM PR 52921",
     ),
@@ -217,7 +221,8 @@ RULE = Rule(
     "known-defect",
     "warning",
     "A combination that is known to be broken in this version.",
-    "Each row names the versions, the combination and what happens: a crash, garbled output, a tier that never serves. "
+    "Each row names the versions, the combination and what happens: a crash, garbled output, a tier that never "
+    "serves. "
     "The table is in warmset/checks/rules/known_defect.py, each row with the report that it comes from.",
     "vllm serve M --kv-offloading-size 32 --enable-sleep-mode   # vLLM 0.22.1",
     "vllm serve M --kv-offloading-size 32   # vLLM 0.23",

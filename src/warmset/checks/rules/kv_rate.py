@@ -16,8 +16,10 @@ def check(case: Case) -> Iterator[Answer]:
     tokens, word = log.pool_tokens
     if case.model.hybrid:
         yield Hit(
-            f"{rate / 1024:.0f} KiB per token, the quotient of these lines, is not valid: with several KV-cache groups "
-            f"{tokens:,} tokens are a number of longest requests, and part of a request does not grow with its tokens",
+            f"{rate / 1024:.0f} KiB per token, the quotient of these lines, is not valid: with several KV-cache "
+            f"groups "
+            f"{tokens:,} tokens are a number of longest requests, and part of a request does not grow with its "
+            f"tokens",
             word,
             fix="warmset footprint MODEL",
             confidence="low",
@@ -34,7 +36,8 @@ RULE = Rule(
     "kv-rate",
     "note",
     "What a token costs, by the log.",
-    "`Available KV cache memory` over `GPU KV cache size` is the cost of a token only where all layers keep every token. "
+    "`Available KV cache memory` over `GPU KV cache size` is the cost of a token only where all layers keep "
+    "every token. "
     "With windows, recurrent state or compressed groups the second line is a concurrency times the longest request.",
     "7.7 GiB / 150,000 tokens on DeepSeek-V4: 55 KiB per token is not a rate",
     "warmset footprint deepseek-v4-flash --context 121344",

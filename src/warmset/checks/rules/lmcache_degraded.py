@@ -36,7 +36,8 @@ RULE = Rule(
     "lmcache-degraded",
     "error",
     "LMCache is not working and the server goes on.",
-    "When LMCache's engine cannot start, the connector says `degraded mode (recompute)` and the server stays healthy, or "
+    "When LMCache's engine cannot start, the connector says `degraded mode (recompute)` and the server stays "
+    "healthy, or "
     "fails with an assertion at the first request and is restarted for ever.",
     "LMCacheEngine marked as init failed. System will operate in degraded mode (recompute)",
     "a log without that line",

@@ -13,10 +13,16 @@ def check(case: Case) -> Iterator[Answer]:
         return
     word = "this version is not named; on vLLM 0.26 and newer" if case.assumed else f"on {case.engine}"
     yield Hit(
-        f"LMCache inside the engine is not maintained and does not follow the KV layout of vLLM 0.26: {word} use its server",
+        (
+            f"LMCache inside the engine is not maintained and does not follow the KV layout of vLLM 0.26: {word} use "
+            f"its server"
+        ),
         connector.key(connector.name),
         "note" if case.assumed or case.launch.origin in ("helm", "operator") else "warning",
-        'lmcache server --l1-size-gb 64 --eviction-policy LRU, and {"kv_connector":"LMCacheMPConnector","kv_role":"kv_both"}',
+        (
+            "lmcache server --l1-size-gb 64 --eviction-policy LRU, and "
+            '{"kv_connector":"LMCacheMPConnector","kv_role":"kv_both"}'
+        ),
         "medium",
     )
 
@@ -26,7 +32,8 @@ RULE = Rule(
     "warning",
     "LMCache inside the engine is being retired.",
     "LMCache's maintainers announced in August 2026 that the in-process mode will be deprecated and is not actively "
-    "maintained; it broke with the KV layout of vLLM 0.26. The replacement is `lmcache server` with LMCacheMPConnector.",
+    "maintained; it broke with the KV layout of vLLM 0.26. The replacement is `lmcache server` with "
+    "LMCacheMPConnector.",
     '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}   # vLLM 0.28',
     '{"kv_connector":"LMCacheMPConnector","kv_role":"kv_both"}',
     "vLLM 0.26 and newer",

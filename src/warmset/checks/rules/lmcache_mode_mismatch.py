@@ -16,7 +16,10 @@ def check(case: Case) -> Iterator[Answer]:
     if connector is not None and "lmcache-server" in servers and "lmcache-store" not in servers:
         how = f" and `{remote.value[:60]}`" if remote is not None else ""
         yield Hit(
-            f"`{connector.name}` keeps its cache inside the engine{how}; `lmcache server` speaks another protocol and drops it",
+            (
+                f"`{connector.name}` keeps its cache inside the engine{how}; `lmcache server` speaks another "
+                f"protocol and drops it"
+            ),
             connector.key(connector.name),
             fix='"kv_connector": "LMCacheMPConnector", without LMCACHE_REMOTE_URL',
         )
@@ -40,7 +43,8 @@ RULE = Rule(
     "lmcache-mode-mismatch",
     "error",
     "The connector and the LMCache server are of different modes.",
-    "LMCache has two modes with two servers of nearly the same name. `lmcache server` serves LMCacheMPConnector on the "
+    "LMCache has two modes with two servers of nearly the same name. `lmcache server` serves LMCacheMPConnector "
+    "on the "
     "same machine. `lmcache_server HOST PORT` is a remote store (lm://) for LMCacheConnectorV1. In a mixed pair the "
     "connection is dropped after a while and nothing ever hits.",
     'LMCACHE_REMOTE_URL=lm://h:5555 with {"kv_connector":"LMCacheConnectorV1"} and `lmcache server`',

@@ -19,7 +19,8 @@ def check(case: Case) -> Iterator[Answer]:
             if kv.size_bytes is not None:
                 each = format_bytes(kv.size_bytes / case.launch.ranks)
                 yield Hit(
-                    f"in {case.engine} `lmcache` runs inside the engine: {format_bytes(kv.size_bytes)} are split over "
+                    f"in {case.engine} `lmcache` runs inside the engine: {format_bytes(kv.size_bytes)} are split "
+                    f"over "
                     f"{case.launch.ranks} ranks, {each} each; from 0.23 on the same flags need a separate server",
                     flag.word,
                     "note",
@@ -62,10 +63,14 @@ RULE = Rule(
     "warning",
     "LMCache's client needs a running server, which the size flag does not size.",
     "`--kv-offloading-backend lmcache` meant LMCache inside the engine up to vLLM 0.22, with the size split over the "
-    "ranks. Since 0.23 it is LMCacheMPConnector, the client of a separate `lmcache server` at tcp://localhost:5555; the "
+    "ranks. Since 0.23 it is LMCacheMPConnector, the client of a separate `lmcache server` at "
+    "tcp://localhost:5555; the "
     "size is ignored there and `--l1-size-gb` of the server counts.",
     "vllm serve M --kv-offloading-backend lmcache --kv-offloading-size 100",
-    "lmcache server --l1-size-gb 100 --eviction-policy LRU & vllm serve M --kv-offloading-backend lmcache --kv-offloading-size 1",
+    (
+        "lmcache server --l1-size-gb 100 --eviction-policy LRU & vllm serve M --kv-offloading-backend lmcache "
+        "--kv-offloading-size 1"
+    ),
     "vLLM 0.23 and newer",
     "vLLM PRs 42865, 44625; Ray PR 65569",
     check,

@@ -35,7 +35,8 @@ RULE = Rule(
     "load-failure-policy",
     "warning",
     "A lost block fails the request.",
-    "`kv_load_failure_policy` was recompute up to vLLM 0.16 and is fail since 0.17: when a file is gone or a remote store "
+    "`kv_load_failure_policy` was recompute up to vLLM 0.16 and is fail since 0.17: when a file is gone or a "
+    "remote store "
     "does not answer, the request fails with an error instead of being computed again. It is a top-level key of "
     "--kv-transfer-config, and `--kv-offloading-size` keeps it.",
     '{"kv_connector":"OffloadingConnector","kv_role":"kv_both", …}',

@@ -7,7 +7,10 @@ from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Rule
 
 _LINE = re.compile(
-    r"Total tokens:?\s*(?P<total>\d{1,9})[^\n]{0,80}?hit(?: tokens)?:?\s*(?P<hit>\d{1,9})[^\n]{0,80}?need to load:?\s*(?P<load>-?\d{1,9})",
+    (
+        r"Total tokens:?\s*(?P<total>\d{1,9})[^\n]{0,80}?hit(?: tokens)?:?\s*(?P<hit>\d{1,9})[^\n]{0,80}?need to "
+        r"load:?\s*(?P<load>-?\d{1,9})"
+    ),
     re.IGNORECASE,
 )
 
@@ -30,7 +33,10 @@ def check(case: Case) -> Iterator[Answer]:
     from warmset.checks.text import Word
 
     yield Hit(
-        f"{hits:,} tokens hit and {loads:,} were loaded: the device still held the rest, so the tier adds only its overhead here",
+        (
+            f"{hits:,} tokens hit and {loads:,} were loaded: the device still held the rest, so the tier adds only "
+            f"its overhead here"
+        ),
         Word(first[0], log.source.whole(), first.start(), first.end()),
         fix="a working set larger than the device pool, or no tier",
         confidence="medium",
@@ -41,7 +47,8 @@ RULE = Rule(
     "local-cache-serves",
     "note",
     "The device answers; the tier is not used.",
-    "`LMCache hit tokens` counts what the tier holds, `need to load` what the device lacks of it. When nearly all hits need "
+    "`LMCache hit tokens` counts what the tier holds, `need to load` what the device lacks of it. When nearly "
+    "all hits need "
     "no load, the prefix cache of the device serves them. A negative number is no fault.",
     "Total tokens 15444, LMCache hit tokens: 15444, need to load: 3",
     "a flood larger than the device pool between repeats",

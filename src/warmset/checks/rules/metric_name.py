@@ -15,7 +15,9 @@ _NAME = re.compile(r"\b(vllm|lmcache|sglang):([a-z][a-z0-9_]*)")
 _RATIO = "rate(vllm:prefix_cache_hits_total[5m]) / rate(vllm:prefix_cache_queries_total[5m])"
 _BETTER = {
     "vllm:gpu_prefix_cache_hit_rate": _RATIO,
-    "vllm:cpu_prefix_cache_hit_rate": "rate(vllm:external_prefix_cache_hits_total[5m]) / rate(vllm:prompt_tokens_total[5m])",
+    "vllm:cpu_prefix_cache_hit_rate": (
+        "rate(vllm:external_prefix_cache_hits_total[5m]) / rate(vllm:prompt_tokens_total[5m])"
+    ),
     "vllm:gpu_prefix_cache_hits_total": "vllm:prefix_cache_hits_total",
     "vllm:gpu_prefix_cache_queries_total": "vllm:prefix_cache_queries_total",
     "vllm:gpu_cache_usage_perc": "vllm:kv_cache_usage_perc",
@@ -97,7 +99,8 @@ RULE = Rule(
     "error",
     "PromQL over a metric that does not exist.",
     "Metrics are renamed and dropped between versions: vllm:gpu_prefix_cache_hit_rate went with the V0 engine, "
-    "gpu_cache_usage_perc became kv_cache_usage_perc, lmcache:cache_hit_rate stands in documentation only. A query over "
+    "gpu_cache_usage_perc became kv_cache_usage_perc, lmcache:cache_hit_rate stands in documentation only. A "
+    "query over "
     "such a name gives no data, and an alert on it never fires.",
     "vllm:gpu_prefix_cache_hit_rate > 0.5",
     _RATIO,

@@ -30,7 +30,8 @@ RULE = Rule(
     "metric-sum",
     "error",
     "PromQL that adds shares.",
-    "Gauges such as kv_cache_usage_perc are shares of one engine. Summed over pods they pass 1 and mean nothing; average "
+    "Gauges such as kv_cache_usage_perc are shares of one engine. Summed over pods they pass 1 and mean nothing; "
+    "average "
     "them, or take the maximum.",
     "sum(vllm:kv_cache_usage_perc)",
     "avg(vllm:kv_cache_usage_perc)",

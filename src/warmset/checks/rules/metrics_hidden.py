@@ -26,7 +26,10 @@ def check(case: Case) -> Iterator[Answer]:
             and case.launch.origin not in ("helm", "operator", "log")
         ):
             yield Hit(
-                "/metrics has no lmcache:* series without PROMETHEUS_MULTIPROC_DIR (vLLM's external_prefix_cache counters are there)",
+                (
+                    "/metrics has no lmcache:* series without PROMETHEUS_MULTIPROC_DIR (vLLM's external_prefix_cache "
+                    "counters are there)"
+                ),
                 connector.key(connector.name),
                 fix="PROMETHEUS_MULTIPROC_DIR=/tmp/prometheus, an empty directory",
             )
@@ -44,7 +47,8 @@ RULE = Rule(
     "metrics-hidden",
     "note",
     "The meters of the tier are off.",
-    "A tier can be attached and do nothing. Its counters are the only proof of work: SGLang needs `--enable-metrics`, LMCache "
+    "A tier can be attached and do nothing. Its counters are the only proof of work: SGLang needs "
+    "`--enable-metrics`, LMCache "
     "inside the engine PROMETHEUS_MULTIPROC_DIR, and vLLM must not have `--disable-log-stats`.",
     "python -m sglang.launch_server --model-path M --enable-hierarchical-cache",
     "python -m sglang.launch_server --model-path M --enable-hierarchical-cache --enable-metrics",

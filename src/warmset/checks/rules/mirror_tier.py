@@ -21,7 +21,8 @@ def check(case: Case) -> Iterator[Answer]:
             continue
         if tier.node_bytes <= device * tier.replicas:
             yield Hit(
-                f"the tier ({format_bytes(tier.node_bytes)}) is not larger than the device pool ({format_bytes(device)}): it only "
+                f"the tier ({format_bytes(tier.node_bytes)}) is not larger than the device pool "
+                f"({format_bytes(device)}): it only "
                 "mirrors what the device holds, and adds nearly no hits",
                 tier.at,
                 fix=_fix(tier, device),
@@ -52,7 +53,10 @@ def _hicache(case: Case) -> Iterator[Answer]:
     device, host = pools_in_tokens(case)
     if size is not None and device and host and host < device:
         yield Hit(
-            f"the host pool holds {host:,} tokens and the device pool {device:,}: the host pool must be the larger one",
+            (
+                f"the host pool holds {host:,} tokens and the device pool {device:,}: the host pool must be the "
+                f"larger one"
+            ),
             size.word,
             fix=f"--hicache-ratio 2, or --hicache-size above {-(-device * int(size.number or 1) // host)}",
         )
@@ -71,7 +75,8 @@ RULE = Rule(
     "mirror-tier",
     "warning",
     "A tier no larger than the device pool adds nothing.",
-    "vLLM's host tier, LMCache, HiCache and KVBM write a block when it is computed, so the tier also holds what the device "
+    "vLLM's host tier, LMCache, HiCache and KVBM write a block when it is computed, so the tier also holds what "
+    "the device "
     "holds. Capacity is the larger of the two, not the sum: a tier below the device pool is a copy. The warm set "
     "must be larger than the device pool, and the tier must hold all of it.",
     "vllm serve M -tp 4 --kv-cache-memory-bytes 60G --kv-offloading-size 64",

@@ -31,7 +31,8 @@ def check(case: Case) -> Iterator[Answer]:
     total = value * ranks
     if ranks > 1 or full is not None:
         yield Hit(
-            f"{state}`global_segment_size` counts for each worker: {ranks} × {value / 1e9:.4g} GB = {total / 1e9:.4g} GB "
+            f"{state}`global_segment_size` counts for each worker: {ranks} × {value / 1e9:.4g} GB = "
+            f"{total / 1e9:.4g} GB "
             f"({format_bytes(total)}) on this machine",
             full[1] if full is not None and word is None else word or case.launch.where,
             severity,

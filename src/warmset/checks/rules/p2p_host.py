@@ -23,7 +23,10 @@ def check(case: Case) -> Iterator[Answer]:
         ports = f"{port}..{port + ranks - 1}" if isinstance(port, int) and ranks > 1 else str(port)
         if host in (None, "localhost", "127.0.0.1"):
             yield Hit(
-                f"the p2p tier binds to localhost, so other pods cannot reach it; its ports are {ports} (one for each data-parallel rank)",
+                (
+                    f"the p2p tier binds to localhost, so other pods cannot reach it; its ports are {ports} (one for "
+                    f"each data-parallel rank)"
+                ),
                 native.word.find('"p2p"'),
                 fix='VLLM_P2P_SIDE_CHANNEL_HOST=$(POD_IP), or "host": "ADDRESS"',
             )
@@ -33,7 +36,8 @@ RULE = Rule(
     "p2p-host",
     "warning",
     "A peer-to-peer tier that peers cannot reach.",
-    "In 0.25 the p2p tier bound to 0.0.0.0:7777. Since 0.26 it binds to VLLM_P2P_SIDE_CHANNEL_HOST and _PORT, localhost and "
+    "In 0.25 the p2p tier bound to 0.0.0.0:7777. Since 0.26 it binds to VLLM_P2P_SIDE_CHANNEL_HOST and _PORT, "
+    "localhost and "
     "5710 by default, and each data-parallel rank adds its index to the port.",
     '"secondary_tiers":[{"type":"p2p"}]',
     '"secondary_tiers":[{"type":"p2p","host":"10.0.0.7","port":5710}]',

@@ -39,7 +39,8 @@ RULE = Rule(
     "p2p-parallelism",
     "warning",
     "Peers that cannot exchange blocks.",
-    "The p2p tier compares the size of a block with its peer. Another tensor-parallel size gives another row, and the peer is "
+    "The p2p tier compares the size of a block with its peer. Another tensor-parallel size gives another row, "
+    "and the peer is "
     "refused with `block_len mismatch`; external hits stay at zero.",
     "one engine with -tp 1 and one with -tp 2, both with a p2p tier",
     "the same -tp on all engines",

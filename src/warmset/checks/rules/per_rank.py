@@ -64,7 +64,8 @@ RULE = Rule(
     "error",
     "A per-rank size that does not fit when all ranks take it.",
     "LMCache in-process (`LMCACHE_MAX_LOCAL_CPU_SIZE`, GiB), SGLang's HiCache (`--hicache-size`, 10^9 bytes) and "
-    "`cpu_bytes_to_use_per_rank` count for each worker. Eight ranks take eight times as much; the server then hangs, or "
+    "`cpu_bytes_to_use_per_rank` count for each worker. Eight ranks take eight times as much; the server then "
+    "hangs, or "
     "dies with an error that does not mention memory. For a total of T write T divided by the ranks on the machine. "
     "(`--kv-offloading-size` and `cpu_bytes_to_use` are totals.)",
     "LMCACHE_MAX_LOCAL_CPU_SIZE=50 vllm serve M -tp 8   # on a host of 256 GiB",

@@ -41,7 +41,8 @@ def _tensors(case: Case, tier: HostTier) -> tuple[int, bool]:
 def _hit(case: Case, tier: HostTier, real: int, pieces: int, each: int, known: bool) -> Hit:
     message = (
         f"pinned memory is rounded up to a power of two: {pieces} pieces of {format_bytes(each)} take "
-        f"{format_bytes(next_power_of_two(each))} each, {format_bytes(real)} in all for {format_bytes(tier.node_bytes)} asked"
+        f"{format_bytes(next_power_of_two(each))} each, {format_bytes(real)} in all for "
+        f"{format_bytes(tier.node_bytes)} asked"
     )
     severity: Severity = "note" if real < 1.3 * tier.node_bytes else "warning"
     top = real if known else max(real, 2 * tier.node_bytes)
@@ -65,9 +66,12 @@ RULE = Rule(
     "pinned-rounding",
     "warning",
     "A pinned tier that takes up to twice its size.",
-    "PyTorch rounds a pinned allocation up to the next power of two. vLLM pinned one tensor for each rank and KV tensor "
-    "until its tier moved to /dev/shm (TieringOffloadingSpec 0.22, CPUOffloadingSpec 0.27), LMCache one per rank in its "
-    "first releases. The factor is a sawtooth, not a constant: a size whose pieces are powers of two costs nothing extra.",
+    "PyTorch rounds a pinned allocation up to the next power of two. vLLM pinned one tensor for each rank and KV "
+    "tensor "
+    "until its tier moved to /dev/shm (TieringOffloadingSpec 0.22, CPUOffloadingSpec 0.27), LMCache one per rank "
+    "in its "
+    "first releases. The factor is a sawtooth, not a constant: a size whose pieces are powers of two costs "
+    "nothing extra.",
     "vllm serve M -tp 2 --kv-offloading-size 80   # vLLM 0.25: 2 × 64 GiB",
     "vllm serve M -tp 2 --kv-offloading-size 64",
     "vLLM 0.11 to 0.26 (plain CPUOffloadingSpec); LMCache before 0.3.7",

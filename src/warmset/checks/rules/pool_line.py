@@ -24,7 +24,8 @@ RULE = Rule(
     "pool-line",
     "note",
     "A budget of 0 is not a pool of 0.",
-    "SGLang may log `Pin budget: 0 tokens (ratio=0.000)` beside a host pool that was allocated. The line is no evidence "
+    "SGLang may log `Pin budget: 0 tokens (ratio=0.000)` beside a host pool that was allocated. The line is no "
+    "evidence "
     "about the size of the host pool; `Allocating … GB host memory` is.",
     "Pin budget: 0 tokens (ratio=0.000)",
     "Allocating 105.60 GB host memory",

@@ -52,8 +52,10 @@ RULE = Rule(
     "prefix-caching-off",
     "warning",
     "Prefix caching is off under a KV tier.",
-    "The tier extends the prefix cache of the device. With prefix caching off every hit is copied from host memory again, "
-    "also one that the device still holds; SimpleCPUOffloadConnector does nothing at all, and HiCache does not start. "
+    "The tier extends the prefix cache of the device. With prefix caching off every hit is copied from host "
+    "memory again, "
+    "also one that the device still holds; SimpleCPUOffloadConnector does nothing at all, and HiCache does not "
+    "start. "
     "In the V1 engine prefix caching is on by default; the production-stack chart switches it off unless "
     "`vllmConfig.enablePrefixCaching` is true.",
     "vllm serve M --kv-offloading-size 40 --no-enable-prefix-caching",

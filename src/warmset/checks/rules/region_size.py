@@ -23,7 +23,8 @@ def check(case: Case) -> Iterator[Answer]:
         if tier.kind == "native" and abs(created / tier.written_bytes - 1) > _TOLERANCE:
             yield Hit(
                 f"the region has {format_bytes(created)} and {format_bytes(tier.written_bytes)} were asked for "
-                f"({created / tier.written_bytes:.0%}): the log is of another configuration, or part of the size is lost",
+                f"({created / tier.written_bytes:.0%}): the log is of another configuration, or part of the size "
+                f"is lost",
                 word,
             )
 
@@ -32,7 +33,8 @@ RULE = Rule(
     "region-size",
     "warning",
     "The region in the log is not the one that was asked for.",
-    "`--kv-offloading-size` counts GiB, the log prints decimal GB: 12 GiB are 12.88 GB, and the region is rounded down to "
+    "`--kv-offloading-size` counts GiB, the log prints decimal GB: 12 GiB are 12.88 GB, and the region is "
+    "rounded down to "
     "whole chunks. A larger difference means another configuration.",
     "--kv-offloading-size 24 and `Created mmap file … (12.88 GB)`",
     "--kv-offloading-size 12 and `Created mmap file … (12.88 GB)`",

@@ -19,7 +19,10 @@ def check(case: Case) -> Iterator[Answer]:
     if "hit" not in word.value.lower() and "load" not in word.value.lower() and count < _MANY:
         return
     yield Hit(
-        f"the same request is scheduled {count} times without progress: the engine is in a loop, this is not a cold tier",
+        (
+            f"the same request is scheduled {count} times without progress: the engine is in a loop, this is not a "
+            f"cold tier"
+        ),
         word,
         fix="a newer LMCache; a larger device pool avoids it",
         confidence="high" if count >= _MANY else "medium",

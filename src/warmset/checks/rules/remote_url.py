@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Rule
+from warmset.checks.text import Spot
 
 _SCHEMES = frozenset(
     [
@@ -41,12 +42,12 @@ def check(case: Case) -> Iterator[Answer]:
         yield from _judge(case, found[0]["url"], found[1])
 
 
-def _judge(case: Case, url: str, at: object) -> Iterator[Answer]:
+def _judge(case: Case, url: str, at: Spot) -> Iterator[Answer]:
     try:
         parts = urlsplit(url)
         host = parts.hostname
     except ValueError:
-        yield Hit(f"`{url[:80]}` is no URL", at, "error")  # type: ignore[arg-type]  # a word or a place
+        yield Hit(f"`{url[:80]}` is no URL", at, "error")
         return
     scheme = parts.scheme.lower()
     if scheme == "unix" or url.startswith("/"):
@@ -56,14 +57,15 @@ def _judge(case: Case, url: str, at: object) -> Iterator[Answer]:
             "note",
             "redis://HOST:6379",
             "medium",
-        )  # type: ignore[arg-type]
+        )
     elif scheme == "s3":
         # The in-process connector always speaks to BUCKET.HOST: a name without dots cannot be that.
         if host is None or "." not in host or parts.path.strip("/"):
             yield Hit(
-                f"`{url[:80]}`: LMCache inside the engine addresses S3 as `BUCKET.ENDPOINT` only; an endpoint that wants the "
+                f"`{url[:80]}`: LMCache inside the engine addresses S3 as `BUCKET.ENDPOINT` only; an endpoint "
+                f"that wants the "
                 "bucket in the path answers with 400",
-                at,  # type: ignore[arg-type]  # a word or a place
+                at,
                 "error",
                 f"s3://{host or 'BUCKET'}.ENDPOINT, or the s3 adapter of `lmcache server`",
             )
@@ -74,14 +76,15 @@ def _judge(case: Case, url: str, at: object) -> Iterator[Answer]:
             "warning",
             "redis://, valkey://, s3://, lm://, fs://, mooncakestore://",
             "medium",
-        )  # type: ignore[arg-type]
+        )
 
 
 RULE = Rule(
     "remote-url",
     "error",
     "A remote store that LMCache cannot reach as written.",
-    "The in-process S3 connector uses virtual-hosted addresses (`s3://bucket.endpoint`); endpoints that want the bucket in "
+    "The in-process S3 connector uses virtual-hosted addresses (`s3://bucket.endpoint`); endpoints that want the "
+    "bucket in "
     "the path fail with 400. Unix sockets are not a documented scheme.",
     "remote_url: s3://my-bucket/sub",
     "remote_url: s3://my-bucket.s3.eu-central-1.amazonaws.com",

@@ -35,7 +35,8 @@ def _hit(case: Case, connector: Connector, key: str) -> Hit:
             )
         size = _bytes(case, connector)
         return Hit(
-            f"`num_cpu_blocks` is the key of vLLM 0.11 to 0.13 (blocks per rank); {case.engine} wants `cpu_bytes_to_use`, "
+            f"`num_cpu_blocks` is the key of vLLM 0.11 to 0.13 (blocks per rank); {case.engine} wants "
+            f"`cpu_bytes_to_use`, "
             f"bytes for the whole engine{_arithmetic(connector, case)}",
             connector.key(key),
             fix=f'"cpu_bytes_to_use": {size or "BYTES"}',
@@ -48,7 +49,10 @@ def _hit(case: Case, connector: Connector, key: str) -> Hit:
         )
     first = case.engine.versions_with("extra_key", key)[0]
     new = case.engine.replaced_by(key) if older else None
-    message = f"`{key}` is read by vLLM {first}{' and newer' if not older else ' and a few after it'}; {case.engine} ignores it silently"
+    message = (
+        f"`{key}` is read by vLLM {first}{' and newer' if not older else ' and a few after it'}; "
+        f"{case.engine} ignores it silently"
+    )
     return Hit(
         message, connector.key(key), "warning", f'"{new}"' if new else f"remove `{key}`, or use vLLM {first}"
     )
@@ -84,8 +88,10 @@ RULE = Rule(
     "renamed-key",
     "error",
     "A connector key of another version.",
-    "kv_connector_extra_config is not validated: a key that the version does not read is ignored. `num_cpu_blocks` (blocks "
-    "per rank, 0.11 to 0.13) became `cpu_bytes_to_use` (bytes for the engine, 0.14): with the wrong one of the two the "
+    "kv_connector_extra_config is not validated: a key that the version does not read is ignored. "
+    "`num_cpu_blocks` (blocks "
+    "per rank, 0.11 to 0.13) became `cpu_bytes_to_use` (bytes for the engine, 0.14): with the wrong one of the "
+    "two the "
     "server stops. `blocks_per_chunk` came with 0.26, `store_threshold` with 0.18.",
     '{"kv_connector":"OffloadingConnector", … {"num_cpu_blocks":1000}}   # vLLM 0.20',
     '{"kv_connector":"OffloadingConnector", … {"cpu_bytes_to_use":8388608000}}',

@@ -17,14 +17,26 @@ def check(case: Case) -> Iterator[Answer]:
     verdict = judge(meters(window(None, snapshot), engine))
     size = case.launch.flag("--kv-offloading-size")
     at = size.word if size is not None else case.launch.where
-    stated = f"`--kv-offloading-size {size.value.value}` is set" if size is not None and size.value is not None else ""
+    stated = (
+        f"`--kv-offloading-size {size.value.value}` is set"
+        if size is not None and size.value is not None
+        else ""
+    )
     if verdict.name == "no_tier":
         if stated:
-            yield Hit(f"{stated} and the server exports no counters of a tier: another connector runs, or none", at, "error")
+            yield Hit(
+                f"{stated} and the server exports no counters of a tier: another connector runs, or none",
+                at,
+                "error",
+            )
         else:
-            yield Hit("no KV tier is attached to this server", at, "note", "vllm serve … --kv-offloading-size GIB")
+            yield Hit(
+                "no KV tier is attached to this server", at, "note", "vllm serve … --kv-offloading-size GIB"
+            )
     elif verdict.name == "inert":
-        yield Hit(f"the tier is attached and not at work: {verdict.summary}", at, "error", _step(verdict.next_steps))
+        yield Hit(
+            f"the tier is attached and not at work: {verdict.summary}", at, "error", _step(verdict.next_steps)
+        )
     elif verdict.name in ("tier_too_small", "hurting", "thrashing"):
         severity: Severity = "warning"
         yield Hit(verdict.summary, at, severity, _step(verdict.next_steps))
@@ -42,7 +54,11 @@ def _pool(case: Case) -> Iterator[Answer]:
     if tokens is None and blocks.isdigit() and block.isdigit():
         tokens = str(int(blocks) * int(block))
     if tokens is not None and tokens.isdigit():
-        yield Hit(f"the device pool holds {int(tokens):,} tokens; an inclusive tier must hold more than that", case.launch.where, "note")
+        yield Hit(
+            f"the device pool holds {int(tokens):,} tokens; an inclusive tier must hold more than that",
+            case.launch.where,
+            "note",
+        )
 
 
 def _step(steps: object) -> str | None:
@@ -54,8 +70,10 @@ RULE = Rule(
     "running-tier",
     "error",
     "A running server's tier is not at work.",
-    "A server can run for weeks with a connector that was replaced, a tier that only stores, or none at all, and be healthy "
-    "all the time. Bytes loaded and external hits are the proof of work. The whole life of the server is judged here; for a "
+    "A server can run for weeks with a connector that was replaced, a tier that only stores, or none at all, and "
+    "be healthy "
+    "all the time. Bytes loaded and external hits are the proof of work. The whole life of the server is judged "
+    "here; for a "
     "window of traffic use `warmset measure`.",
     "vllm:kv_offload_store_bytes_total 2.8e11 and vllm:kv_offload_load_bytes_total 0",
     "vllm:external_prefix_cache_hits_total that grows",

@@ -20,10 +20,15 @@ def check(case: Case) -> Iterator[Answer]:
     for tier in case.tiers:
         if in_shm(case, tier) and tier.spec in stale and tier.node_bytes <= size < 2 * tier.node_bytes:
             yield Hit(
-                f"/dev/shm has {format_bytes(size)}: one region of {format_bytes(tier.node_bytes)} fits, and the one of a "
+                f"the volume at /dev/shm has {format_bytes(size)}: one region of {format_bytes(tier.node_bytes)} "
+                f"fits, and the "
+                f"one of a "
                 "killed server stays in the volume, so every restart of the container fails until the pod is deleted",
                 resources.shm_word or tier.at,
-                fix=f"rm -f /dev/shm/vllm_offload_*.mmap before the server starts, or sizeLimit {-(-2 * tier.node_bytes // GIB) + 1}Gi",
+                fix=(
+                    f"rm -f /dev/shm/vllm_offload_*.mmap before the server starts, or sizeLimit "
+                    f"{-(-2 * tier.node_bytes // GIB) + 1}Gi"
+                ),
             )
 
 

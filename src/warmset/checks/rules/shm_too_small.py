@@ -1,4 +1,4 @@
-"""/dev/shm that cannot hold the tier that lives in it."""
+"""A /dev/shm that cannot hold the tier that lives in it."""
 
 import re
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def check(case: Case) -> Iterator[Answer]:
     found = log.search(_FAILED)
     if found is not None and ("Insufficient" in found[0][1] or log.search(_REGION) is not None):
         yield Hit(
-            "/dev/shm is too small for the tier, or files of killed servers (vllm_offload_*.mmap) fill it; "
+            "the tier does not fit /dev/shm, or files of killed servers (vllm_offload_*.mmap) fill it; "
             "this is not a fault of the driver",
             found[1],
             fix="rm -f /dev/shm/vllm_offload_*.mmap while no server runs, then a larger /dev/shm",
@@ -61,7 +61,10 @@ def _hit(case: Case, tier: HostTier, size: int) -> Hit:
     if resources.memory_limit_bytes and resources.memory_limit_bytes < 1.1 * tier.node_bytes + 32 * GIB:
         fix += f", and the memory limit {wanted}Gi higher"
     return Hit(
-        f"/dev/shm has {format_bytes(size)}{default} and the tier needs {format_bytes(tier.node_bytes)} in it",
+        (
+            f"shared memory (/dev/shm) has {format_bytes(size)}{default} and the tier needs "
+            f"{format_bytes(tier.node_bytes)} in it"
+        ),
         resources.shm_word or tier.at,
         fix=fix,
     )
@@ -70,7 +73,7 @@ def _hit(case: Case, tier: HostTier, size: int) -> Hit:
 RULE = Rule(
     "shm-too-small",
     "error",
-    "/dev/shm cannot hold the tier.",
+    "The tier does not fit /dev/shm.",
     "vLLM keeps its host tier in a file in /dev/shm: TieringOffloadingSpec since 0.22, the plain spec since 0.27. A "
     "container has 64 MiB there unless it is told otherwise. Up to 0.27 the server dies with `Bad address` or a bus "
     "error; since 0.28 it says `Insufficient space in /dev/shm`. What is in /dev/shm counts to the memory limit.",

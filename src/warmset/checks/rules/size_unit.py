@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Rule
+from warmset.checks.text import Spot
 from warmset.units import GIB, format_bytes
 
 _WITH_UNIT = re.compile(r"\s*[0-9][0-9_.]*\s*([KMGTkmgt]i?[Bb]?)\s*")
@@ -70,14 +71,14 @@ def check(case: Case) -> Iterator[Answer]:
         yield from _gib(size.value, size, "cpuOffloadingBufferSize", "GiB", _LARGEST_PER_RANK_GIB)
 
 
-def _gib(text: str, at: object, name: str, unit: str, most: int) -> Iterator[Answer]:
+def _gib(text: str, at: Spot, name: str, unit: str, most: int) -> Iterator[Answer]:
     if (match := _WITH_UNIT.fullmatch(text)) is not None:
         number = re.sub(r"[^0-9.]", "", text) or "0"
         factor = {"k": 2**-20, "m": 2**-10, "g": 1, "t": 2**10}[match[1][0].lower()]
         value = float(number) * factor if number.count(".") <= 1 else 0
         yield Hit(
             f"`{name}` wants a plain number of {unit}; `{text[:40]}` with its unit does not parse",
-            at,  # type: ignore[arg-type]  # a word or a place
+            at,
             fix=f"{name} {value:g}" if name.startswith("--") else f"{name}: {value:g}",
         )
         return
@@ -90,11 +91,11 @@ def _gib(text: str, at: object, name: str, unit: str, most: int) -> Iterator[Ans
         in_gib = number_ / GIB if number_ > 2**24 else number_ / 1024
         yield Hit(
             f"`{name}` is in {unit}: {number_:,.0f} is no size of a host; it looks like bytes or MiB ({guess})",
-            at,  # type: ignore[arg-type]  # a word or a place
+            at,
             fix=f"{name} {in_gib:g}" if name.startswith("--") else f"{name}: {in_gib:g}",
         )
     elif number_ < 0:
-        yield Hit(f"`{name}` must not be negative", at)  # type: ignore[arg-type]  # a word or a place
+        yield Hit(f"`{name}` must not be negative", at)
 
 
 def _in_bytes(text: str) -> int | None:
@@ -107,7 +108,8 @@ RULE = Rule(
     "size-unit",
     "error",
     "A size in the wrong unit.",
-    "`--kv-offloading-size` counts GiB for the engine, `cpu_bytes_to_use` bytes, LMCache's sizes GiB per rank without a "
+    "`--kv-offloading-size` counts GiB for the engine, `cpu_bytes_to_use` bytes, LMCache's sizes GiB per rank "
+    "without a "
     "unit, `--hicache-size` whole 10^9 bytes per rank. A value in another unit is refused late, or holds nothing.",
     '{"kv_connector":"OffloadingConnector", … {"cpu_bytes_to_use": 64}}',
     '{"kv_connector":"OffloadingConnector", … {"cpu_bytes_to_use": 68719476736}}',

@@ -40,7 +40,8 @@ def _compare(case: Case, earlier: Case, root: str, at: Place) -> Iterator[Answer
         a, b = first.flag(name), second.flag(name)
         if (a.value.value if a and a.value else None) != (b.value.value if b and b.value else None):
             yield Hit(
-                f"`{root[:80]}` is also used with another `{name}`: the directory's name does not cover it, and blocks "
+                f"`{root[:80]}` is also used with another `{name}`: the directory's name does not cover it, and "
+                f"blocks "
                 "computed under the other are loaded as if they were these",
                 at,
                 "error",
@@ -49,7 +50,8 @@ def _compare(case: Case, earlier: Case, root: str, at: Place) -> Iterator[Answer
     if first.tensor_parallel != second.tensor_parallel:
         severity: Severity = "error" if case.between("0.22.0", "0.29.0") else "warning"
         yield Hit(
-            f"`{root[:80]}` is also used with tensor parallel {first.tensor_parallel} (here {second.tensor_parallel}): on "
+            f"`{root[:80]}` is also used with tensor parallel {first.tensor_parallel} (here "
+            f"{second.tensor_parallel}): on "
             "affected versions files of one are read by the other",
             at,
             severity,

@@ -34,7 +34,8 @@ RULE = Rule(
     "swap-space-not-kv",
     "warning",
     "`--swap-space` does not offload KV cache.",
-    "The flag belongs to the V0 engine, which swapped the blocks of preempted requests. The V1 engine reads it and does "
+    "The flag belongs to the V0 engine, which swapped the blocks of preempted requests. The V1 engine reads it "
+    "and does "
     "nothing with it; vLLM 0.18 removed it, and a command that still has it does not start.",
     "vllm serve M --swap-space 64",
     "vllm serve M --kv-offloading-size 64",

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Missing, Rule
+from warmset.checks.text import Spot
 from warmset.units import GIB, format_bytes
 
 _SMALLEST_BYTES = GIB
@@ -45,7 +46,8 @@ def check(case: Case) -> Iterator[Answer]:
         if running and tokens < running * longest and tier.node_bytes < 8 * _SMALLEST_BYTES:
             needed = running * longest * per_token
             yield Hit(
-                f"{int(running)} prompts of {int(longest):,} tokens take {format_bytes(needed)}, more than the pool of "
+                f"{int(running)} prompts of {int(longest):,} tokens take {format_bytes(needed)}, more than the "
+                f"pool of "
                 f"{format_bytes(tier.node_bytes)}: prompts in flight push each other out",
                 tier.at,
                 "warning",
@@ -68,10 +70,10 @@ def _rate(case: Case) -> float | None:
     return log.pool_bytes_per_rank[0] * max(case.launch.ranks, log.pool_ranks) / max(1, log.pool_tokens[0])
 
 
-def _staging(at: object, words: str, per_token: float | None, longest: int) -> Hit:
+def _staging(at: Spot, words: str, per_token: float | None, longest: int) -> Hit:
     fix = _fix(per_token, longest) if per_token else "a host tier that holds several of the longest prompts"
     message = f"{words}: what lies below is reached only through the host tier, so disk hits are impossible"
-    return Hit(message, at, "error", fix)  # type: ignore[arg-type]  # a word or a place, as HostTier.at
+    return Hit(message, at, "error", fix)
 
 
 def _fix(per_token: float, tokens: float) -> str:
@@ -82,11 +84,12 @@ RULE = Rule(
     "tier-below-prompt",
     "error",
     "The host tier is smaller than one prompt.",
-    "Blocks of a lower tier are promoted to the host tier and loaded from there. A host tier below one prompt therefore "
+    "Blocks of a lower tier are promoted to the host tier and loaded from there. A host tier below one prompt "
+    "therefore "
     "makes every hit on disk impossible: lookups promote block after block and push out what they promoted before. "
     "With LMCache the pool also stages what is in flight.",
-    '… "spec_name":"TieringOffloadingSpec","cpu_bytes_to_use":268435456,"secondary_tiers":[{"type":"fs","root_dir":"/kv"}]',
-    '… "cpu_bytes_to_use":34359738368, …',
+    '"spec_name":"TieringOffloadingSpec","cpu_bytes_to_use":268435456,"secondary_tiers":[{"type":"fs", …}]',
+    '"spec_name":"TieringOffloadingSpec","cpu_bytes_to_use":34359738368,"secondary_tiers":[{"type":"fs", …}]',
     "TieringOffloadingSpec, LMCache with a disk or remote tier",
     "vLLM issue 52784 (comment of September 2026); LMCache issue 1330",
     check,

@@ -96,7 +96,8 @@ RULE = Rule(
     "tier-key",
     "error",
     "A lower tier's table lacks a key or has an unknown one.",
-    "Tables in secondary_tiers are arguments of a constructor: unlike the connector's own keys, a missing or unknown one "
+    "Tables in secondary_tiers are arguments of a constructor: unlike the connector's own keys, a missing or "
+    "unknown one "
     "stops the start. The file tier needs root_dir; the object tier needs store_config with bucket and "
     "endpoint_override, and access keys up to 0.25.",
     '"secondary_tiers":[{"type":"fs"}]',

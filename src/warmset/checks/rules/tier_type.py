@@ -62,7 +62,8 @@ RULE = Rule(
     "tier-type",
     "error",
     "A kind of lower tier that the version does not know.",
-    "The file tier was `fs_python` in vLLM 0.22 and is `fs` since 0.23; `obj` came with 0.23, `p2p` with 0.25, `kvcr` with "
+    "The file tier was `fs_python` in vLLM 0.22 and is `fs` since 0.23; `obj` came with 0.23, `p2p` with 0.25, "
+    "`kvcr` with "
     "0.30. The llm-d guide for CPU and file tiers has the name of 0.22.",
     '"secondary_tiers":[{"type":"fs_python","root_dir":"/kv"}]   # vLLM 0.26',
     '"secondary_tiers":[{"type":"fs","root_dir":"/kv"}]',

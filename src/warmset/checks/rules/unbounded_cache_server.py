@@ -28,7 +28,8 @@ RULE = Rule(
     "unbounded-cache-server",
     "warning",
     "A cache server that fills its memory.",
-    "`lmcache_server` (the chart's cacheserverSpec) has no capacity and no eviction. It grows until it is killed, and every "
+    "`lmcache_server` (the chart's cacheserverSpec) has no capacity and no eviction. It grows until it is "
+    "killed, and every "
     "engine then logs a broken pipe.",
     "cacheserverSpec: {replicaCount: 1, resources: {limits: {memory: 10Gi}}}",
     "LMCACHE_REMOTE_URL=redis://cache:6379 with maxmemory 8gb, maxmemory-policy allkeys-lru",

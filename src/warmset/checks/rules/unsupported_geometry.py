@@ -43,7 +43,8 @@ RULE = Rule(
     "unsupported-geometry",
     "error",
     "A model whose blocks the native tier cannot address.",
-    "OffloadingConnector wants every group's block to be a whole number of hash units. Models with much smaller blocks in "
+    "OffloadingConnector wants every group's block to be a whole number of hash units. Models with much smaller "
+    "blocks in "
     "one group fail the assertion `tokens_per_block % tokens_per_hash`.",
     "vllm serve GLM-5.3-Flash --kv-offloading-size 64   # vLLM 0.28",
     "vllm serve GLM-5.3-Flash   # until the group sizes are supported",

@@ -25,7 +25,10 @@ def check(case: Case) -> Iterator[Answer]:
             else "look for `Offloader set to` in the log"
         )
         yield Hit(
-            f"weight offload may be silently off: the V2 model runner of this version does not set the offloader; {proof}",
+            (
+                f"weight offload may be silently off: the V2 model runner of this version does not set the "
+                f"offloader; {proof}"
+            ),
             flag.word,
             confidence="high" if log is not None else "medium",
             fix="VLLM_USE_V2_MODEL_RUNNER=0, or a newer version",

@@ -50,7 +50,10 @@ def _fix(case: Case, size: str, attached: bool) -> str:
             if case.engine.default("kv_offloading_size.needs_backend")
             else ""
         )
-    return '--kv-transfer-config \'{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}\' with LMCACHE_MAX_LOCAL_CPU_SIZE'
+    return (
+        '--kv-transfer-config \'{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}\' with '
+        "LMCACHE_MAX_LOCAL_CPU_SIZE"
+    )
 
 
 RULE = Rule(
@@ -59,7 +62,8 @@ RULE = Rule(
     "A weight-offload flag where KV offload is meant.",
     "Two mechanisms share one name. `--cpu-offload-gb` and `--offload-*` keep part of the model's weights in host "
     "memory: a card looks larger and every forward pass gets slower. Evicted KV cache is still thrown away. With no "
-    "KV connector beside it this is an error, because nothing of the KV cache is offloaded; with one it is a warning, because "
+    "KV connector beside it this is an error, because nothing of the KV cache is offloaded; with one it is a "
+    "warning, because "
     "both are on. Where weights are meant, say so with a comment and a reason.",
     "vllm serve M --cpu-offload-gb 40",
     "vllm serve M --kv-offloading-size 40",

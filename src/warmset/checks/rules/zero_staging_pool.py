@@ -23,7 +23,8 @@ RULE = Rule(
     "zero-staging-pool",
     "error",
     "LMCache's host pool must not be zero.",
-    "Also with `local_cpu: false` the pool is used to stage what is read from disk or a remote store. Leave the key out "
+    "Also with `local_cpu: false` the pool is used to stage what is read from disk or a remote store. Leave the "
+    "key out "
     "(5 GiB per rank) or give at least 1.",
     "local_cpu: false\nmax_local_cpu_size: 0\nlocal_disk: file:///mnt/kv/",
     "local_cpu: false\nmax_local_cpu_size: 5\nlocal_disk: file:///mnt/kv/",
