@@ -100,9 +100,9 @@ def test_unknown_models_with_shaped_caches(key: str, value: Any) -> None:
     with pytest.raises(InputError) as caught:
         from_config(plain(model_type="brand_new", **{key: value}))
     assert f"`{key}`" in caught.value.message
+    config = plain(**{key: value})
+    del config["model_type"]
     with pytest.raises(InputError):
-        config = plain(**{key: value})
-        del config["model_type"]
         from_config(config)
 
 

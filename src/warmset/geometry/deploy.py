@@ -126,7 +126,7 @@ def _retained_tokens(geometry: "Geometry", speculative_tokens: int) -> int:
 
 
 def _check_window_dcp(pages: Sequence[Page], dcp: int) -> None:
-    if dcp > 1 and any(page.kind in ("window", "chunk", "cross") for page in pages):
+    if dcp > 1 and any(page.is_window or page.kind in ("chunk", "cross") for page in pages):
         raise InputError(
             f"`--dcp {dcp}` cannot spread sliding-window, chunked or cross-attention layers",
             hint="drop `--dcp`: vLLM refuses it for this model too",

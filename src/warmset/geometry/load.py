@@ -12,6 +12,7 @@ from warmset.geometry.geometry import Geometry
 from warmset.geometry.reading import read_geometry
 
 CONFIG_NAME = "config.json"
+QUANTIZATION_NAME = "hf_quant_config.json"
 
 
 def load(source: str | Path | Mapping[str, Any], *, download: bool = False) -> Geometry:
@@ -55,12 +56,26 @@ def _from_path(path: Path) -> Geometry:
         raise InputError(
             f"there is no `{CONFIG_NAME}` in `{path}`", hint="give the folder of a model, or its config.json"
         )
-    config = read_config(file)
+    config = _with_quantization(read_config(file), file.parent / QUANTIZATION_NAME)
     name = config.get("_name_or_path")
-    folder = file.parent.name if file.name == CONFIG_NAME else file.stem
-    return from_config(
-        config, name=name if isinstance(name, str) and name and len(name) < 200 else folder or None
-    )
+    if not isinstance(name, str) or not 0 < len(name) < 200:
+        name = (file.parent.name if file.name == CONFIG_NAME else file.stem) or None
+    geometry = from_config(config, name=name)
+    weights = _weight_bytes(file.parent) if file.name == CONFIG_NAME else None
+    return replace(geometry, stored_weight_bytes=weights) if weights is not None else geometry
+
+
+def _with_quantization(config: dict[str, Any], beside: Path) -> dict[str, Any]:
+    """Older ModelOpt checkpoints keep their quantization, and with it the KV dtype, in a file of its own."""
+    if config.get("quantization_config") is not None or not beside.is_file():
+        return config
+    return {**config, "quantization_config": read_config(beside)}
+
+
+def _weight_bytes(folder: Path) -> int | None:
+    """Bytes of the safetensors files in a model's folder; None if there are none."""
+    sizes = [file.stat().st_size for file in sorted(folder.glob("*.safetensors")) if file.is_file()]
+    return sum(sizes) or None
 
 
 def _from_hub(model_id: str, download: bool) -> Geometry:

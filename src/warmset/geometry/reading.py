@@ -78,14 +78,22 @@ def read_geometry(
 def _view(config: Mapping[str, Any]) -> Config:
     """The text part of the configuration, with the library's defaults for what it leaves out.
 
-    A flat configuration must state its layers, heads and width itself; a nested one may leave them to the
-    library, as multimodal checkpoints do.
+    A flat configuration must state its layers, heads and width itself (and has no maximum context unless it
+    states one); a nested one may leave them to the library, as multimodal checkpoints do.
     """
     text = _text_part(config)
     model_type = text.get("model_type") or config.get("model_type")
     defaults = dict(_library_defaults().get(model_type, {})) if isinstance(model_type, str) else {}
     if text is config:
-        for key in (*LAYER_KEYS, *HEAD_KEYS, *WIDTH_KEYS, "decoder_layers", "decoder_attention_heads"):
+        own = (
+            *LAYER_KEYS,
+            *HEAD_KEYS,
+            *WIDTH_KEYS,
+            *CONTEXT_KEYS,
+            "decoder_layers",
+            "decoder_attention_heads",
+        )
+        for key in own:
             defaults.pop(key, None)
     return Config(text, config, defaults)
 

@@ -23,7 +23,7 @@ def read_gated_delta(config: Config) -> Parts:
         kinds = tuple(FULL if last else LINEAR for last in every(layers, period, "full_attention_interval"))
     keys = config.integer("linear_num_key_heads", default=heads.attention, kind="heads")
     values = config.integer("linear_num_value_heads", default=heads.attention, kind="heads")
-    key_dim = config.integer("linear_key_head_dim")
+    key_dim = config.integer("linear_key_head_dim", default=_olmo_key_dim(config, keys))
     value_dim = config.integer("linear_value_head_dim", default=2 * key_dim)
     rows = config.integer("linear_conv_kernel_dim", kind="small") - 1
 
@@ -46,6 +46,11 @@ def read_gated_delta(config: Config) -> Parts:
         if "qwen3_5" in config.model_type
         else "auto",
     )
+
+
+def _olmo_key_dim(config: Config, keys: int) -> int | None:
+    """OLMo Hybrid leaves the size of its keys to a rule: three quarters of the width, over the heads."""
+    return 3 * config.integer("hidden_size") // (4 * keys) if config.model_type == "olmo_hybrid" else None
 
 
 def read_kda(config: Config) -> Parts:

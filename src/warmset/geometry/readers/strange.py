@@ -19,7 +19,8 @@ STRANGE = re.compile(
     | layer_group_size | sliding | window | local_attention | global_attn | global_(head|kv|attention)
     | num_global
     | attention_chunk | chunked | no_rope_layer | swa_ | cla_ | use_cla | kv_shar | shared_kv | kv_reus
-    | num_kv_shared | yoco | cross_attention_(layers|freq) | cross_attn | compress | ^index_ | indexer | sparse_attention
+    | num_kv_shared | yoco
+    | cross_attention_(layers|freq) | cross_attn | compress | ^index_ | indexer | sparse_attention
     | nsa | dsa
     | blocksparse | sink_ | num_sink | attn_config | memory_(size|tokens|slots) | encoder_layers
     | num_attention_groups_per | per_layer_(head|kv) | head_dims$ | num_query_heads_per_layer | num_kv_heads_per_layer
