@@ -201,3 +201,15 @@ def test_from_python() -> None:
     assert warmset.footprint("llama-3.1-8b").bytes_per_token == 131_072
     with pytest.raises(AttributeError):
         _ = warmset.nothing_here  # type: ignore[attr-defined]
+
+
+def _examples() -> list[str]:
+    root = Path(__file__).resolve().parents[2]
+    pages = (root / "docs" / "how-to" / "plan-a-tier.md", root / "docs" / "reference" / "plan.md")
+    lines = (line for page in pages for line in page.read_text().splitlines())
+    return [line for line in lines if line.startswith("warmset plan ")]
+
+
+@pytest.mark.parametrize("line", _examples())
+def test_examples_in_the_docs_run(warmset: Callable[..., Any], line: str) -> None:
+    assert warmset(*line.split()[1:]).code == 0
