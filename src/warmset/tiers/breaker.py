@@ -45,6 +45,18 @@ class CircuitBreaker(Wrapper):
                 return "closed"
             return "half-open" if self._clock() - self._opened_at >= self._rest_seconds else "open"
 
+    @property
+    def accepts(self) -> bool:
+        """Whether a call would reach the store now."""
+        with self._lock:
+            if self._opened_at is None:
+                return True
+            return not self._trying and self._clock() - self._opened_at >= self._rest_seconds
+
+    def report_failure(self) -> None:
+        """Count a failure that the caller noticed: a call that has not come back in time."""
+        self._failed(trial=False)
+
     def _call(self, operation: str, action: Callable[[], T]) -> T:
         trial = self._admit()
         try:
@@ -82,7 +94,7 @@ class CircuitBreaker(Wrapper):
     def _failed(self, trial: bool) -> None:
         with self._lock:
             self._failures += 1
-            if trial or self._failures >= self._failures_to_open:
+            if trial or (self._opened_at is None and self._failures >= self._failures_to_open):
                 self._opened_at = self._clock()
             self._trying = self._trying and not trial
 

@@ -42,3 +42,10 @@ class BufferPool:
                     self._idle_bytes += size
             if not keep:
                 pages.close()
+
+
+def copy_bytes(target: memoryview, source: memoryview) -> None:
+    """Copy contiguous bytes of equal length; numpy does it without the GIL, a memoryview assignment would not."""
+    import numpy as np
+
+    np.copyto(np.frombuffer(target, dtype=np.uint8), np.frombuffer(source, dtype=np.uint8))

@@ -1,16 +1,10 @@
 """A wrapper that never returns bytes other than those put under this key by an engine like this one."""
 
-from typing import TYPE_CHECKING
-
-from warmset.tiers.buffers import BufferPool
+from warmset.tiers.buffers import BufferPool, copy_bytes
 from warmset.tiers.errors import Corrupt, TooLarge
 from warmset.tiers.seal import HEADER_BYTES, digest, make_header, read_seal
 from warmset.tiers.store import Buffer, Store, flat
 from warmset.tiers.wrapper import Wrapper
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 class VerifyingStore(Wrapper):
@@ -34,20 +28,9 @@ class VerifyingStore(Wrapper):
                 raise Corrupt(f"object `{key}` was put by an engine with another fingerprint")
             if seal.payload_bytes > target.nbytes:
                 raise TooLarge(f"object `{key}` has {seal.payload_bytes} bytes, the buffer {target.nbytes}")
-            _copy(target[: seal.payload_bytes], staged[HEADER_BYTES : HEADER_BYTES + seal.payload_bytes])
+            copy_bytes(target[: seal.payload_bytes], staged[HEADER_BYTES : HEADER_BYTES + seal.payload_bytes])
         return seal.payload_bytes
 
     def put(self, key: str, *parts: Buffer) -> None:
         """See Store.put."""
         self._inner.put(key, make_header(key, self._fingerprint_digest, parts), *parts)
-
-
-def _copy(target: memoryview, source: memoryview) -> None:
-    # numpy copies without the GIL; a memoryview assignment would stop every other thread.
-    _array(target)[:] = _array(source)
-
-
-def _array(view: memoryview) -> "NDArray[np.uint8]":
-    import numpy as np
-
-    return np.frombuffer(view, dtype=np.uint8)

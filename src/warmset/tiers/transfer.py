@@ -1,0 +1,276 @@
+"""Moves blocks between the slots of a host tier and a store: in the background, in time, verified before they land."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from warmset.tiers.buffers import BufferPool, copy_bytes
+from warmset.tiers.errors import Corrupt, Full, NotFound, StoreError
+from warmset.tiers.store import Store
+from warmset.tiers.workers import Workers
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a job ended. `done` are the keys that are in their slots (load) or in the store (store)."""
+
+    job_id: int
+    is_load: bool
+    keys: tuple[str, ...]
+    done: tuple[str, ...]
+    seconds: float
+    moved_bytes: int
+    expired: bool
+
+    @property
+    def success(self) -> bool:
+        """Whether every key was moved."""
+        return len(self.done) == len(self.keys)
+
+
+@dataclass(slots=True)
+class TransferCounts:
+    """What transfers came to, since the start, in blocks."""
+
+    loaded: int = 0
+    stored: int = 0
+    already_stored: int = 0
+    corrupt: int = 0
+    vanished: int = 0
+    full: int = 0
+    failed: int = 0
+    expired: int = 0
+    dropped: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    job_id: int
+    is_load: bool
+    keys: tuple[str, ...]
+    ends_at: float
+    began_at: float
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    remaining: int = 0
+    done: list[str] = field(default_factory=list)
+    closed: bool = False
+    threads: set[threading.Thread] = field(default_factory=set)
+
+
+class Transfers:
+    """Loads go before stores and never wait behind them.
+
+    `slots` is the host tier, one row per slot. A block that is loaded is read and verified in a buffer of its own and
+    copied into its slot only if the job is still open: a read that comes back after its deadline cannot touch a slot
+    that has been given to someone else. A block that is stored is copied out first, for the same reason.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        slots: memoryview,
+        *,
+        load_deadline_seconds: float,
+        store_deadline_seconds: float,
+        load_threads: int = 8,
+        store_threads: int = 4,
+        queued_store_bytes: int = 1 << 30,
+        clock: Callable[[], float] = time.monotonic,
+        on_expired: Callable[[], None] = lambda: None,
+        on_full: Callable[[], None] = lambda: None,
+    ) -> None:
+        rows = slots.cast("B")
+        self._block_bytes = slots.strides[0] if slots.strides else slots.nbytes
+        self._slots = rows
+        self._slot_count = rows.nbytes // self._block_bytes
+        self._store = store
+        self._deadlines = {True: load_deadline_seconds, False: store_deadline_seconds}
+        self._clock = clock
+        self._on_expired, self._on_full = on_expired, on_full
+        self._workers = {
+            True: Workers(load_threads, "warmset-load"),
+            False: Workers(store_threads, "warmset-store"),
+        }
+        self._pool = BufferPool(keep_bytes=(load_threads + store_threads) * 2 * self._block_bytes)
+        self._jobs: dict[int, _Job] = {}
+        self._ready: list[Outcome] = []
+        self._storing: set[str] = set()
+        self._storing_lock = threading.Lock()
+        self._count_lock = threading.Lock()
+        self._queued_store_bytes = 0
+        self._queue_limit_bytes = queued_store_bytes
+        self.counts = TransferCounts()
+
+    def load(self, job_id: int, keys: Sequence[str], slots: Sequence[int]) -> None:
+        """Fill `slots` from the store. Never raises: the outcome says what happened."""
+        self._submit(job_id, True, keys, slots)
+
+    def store(self, job_id: int, keys: Sequence[str], slots: Sequence[int]) -> None:
+        """Put `slots` into the store. Dropped, as a failed outcome, while too much is queued."""
+        self._submit(job_id, False, keys, slots)
+
+    def finished(self) -> list[Outcome]:
+        """The jobs that ended, or ran out of time, since the last call; every job appears exactly once."""
+        ended, self._ready = self._ready, []
+        now = self._clock()
+        for job in list(self._jobs.values()):
+            with job.lock:
+                expired = job.remaining > 0 and now > job.ends_at
+                if job.remaining and not expired:
+                    continue
+                job.closed = True
+                hanging = set(job.threads)
+                left = job.remaining
+            del self._jobs[job.job_id]
+            if not job.is_load:
+                self._queued_store_bytes -= len(job.keys) * self._block_bytes
+            if expired:
+                self._count("expired", left)
+                self._on_expired()
+                for thread in hanging:
+                    self._workers[job.is_load].give_up(thread)
+            ended.append(self._outcome(job, expired=expired))
+        return ended
+
+    @property
+    def active(self) -> int:
+        """Jobs that have not been reported yet."""
+        return len(self._jobs) + len(self._ready)
+
+    @property
+    def queued_store_bytes(self) -> int:
+        """Bytes of the stores that have not ended."""
+        return self._queued_store_bytes
+
+    @property
+    def hanging(self) -> int:
+        """Threads that wait for a store that does not answer."""
+        return sum(workers.hanging for workers in self._workers.values())
+
+    def drain(self) -> None:
+        """Return when no transfer touches a slot any more; outcomes wait for `finished`."""
+        while self._jobs:
+            ended = self.finished()
+            self._ready.extend(ended)
+            if self._jobs:
+                time.sleep(0.001)
+
+    def shutdown(self) -> None:
+        """Let what has begun end within its deadline, then end the threads."""
+        self.drain()
+        for workers in self._workers.values():
+            workers.shutdown()
+
+    def _submit(self, job_id: int, is_load: bool, keys: Sequence[str], slots: Sequence[int]) -> None:
+        now = self._clock()
+        job = _Job(job_id, is_load, tuple(keys), now + self._deadlines[is_load], now, remaining=len(keys))
+        if len(keys) != len(slots) or not all(0 <= slot < self._slot_count for slot in slots):
+            # Nothing may be copied for a job whose slots are wrong.
+            self._count("failed", len(keys))
+            self._ready.append(self._outcome(job, expired=False))
+            return
+        if not is_load:
+            size = len(keys) * self._block_bytes
+            if self._queued_store_bytes and self._queued_store_bytes + size > self._queue_limit_bytes:
+                self._count("dropped", len(keys))
+                self._ready.append(self._outcome(job, expired=False))
+                return
+            self._queued_store_bytes += size
+        self._jobs[job_id] = job
+        action = self._load_block if is_load else self._store_block
+        for key, slot in zip(keys, slots, strict=True):
+            self._workers[is_load].submit(
+                lambda key=key, slot=int(slot): self._run(job, key, slot, action)  # type: ignore[misc]
+            )
+
+    def _run(self, job: _Job, key: str, slot: int, action: Callable[[_Job, str, int], bool]) -> None:
+        me = threading.current_thread()
+        with job.lock:
+            if job.closed:
+                return
+            job.threads.add(me)
+        done = False
+        try:
+            done = action(job, key, slot)
+        except Corrupt:
+            self._count("corrupt")
+            self._remove(key)
+        except NotFound:
+            self._count("vanished")
+        except Full:
+            self._count("full")
+            self._on_full()
+        except StoreError:
+            self._count("failed")
+        except Exception:  # noqa: BLE001 - every job ends in an outcome; this block's is failure
+            self._count("failed")
+        finally:
+            with job.lock:
+                job.threads.discard(me)
+                if not job.closed:
+                    if done:
+                        job.done.append(key)
+                    job.remaining -= 1
+
+    def _load_block(self, job: _Job, key: str, slot: int) -> bool:
+        with self._pool.lend(self._block_bytes) as buffer:
+            size = self._store.get(key, buffer[: self._block_bytes])
+            if size != self._block_bytes:
+                raise Corrupt(f"object `{key}` has {size} bytes, a block {self._block_bytes}")
+            with job.lock:
+                if job.closed:
+                    return False
+                copy_bytes(self._row(slot), buffer[: self._block_bytes])
+        self._count("loaded")
+        return True
+
+    def _store_block(self, job: _Job, key: str, slot: int) -> bool:
+        with self._storing_lock:
+            if key in self._storing:
+                # Another request stores the same block at this moment.
+                self._count("already_stored")
+                return True
+            self._storing.add(key)
+        try:
+            if self._store.exists([key]) == [True]:
+                self._count("already_stored")
+                return True
+            with self._pool.lend(self._block_bytes) as buffer:
+                with job.lock:
+                    if job.closed:
+                        return False
+                    copy_bytes(buffer[: self._block_bytes], self._row(slot))
+                self._store.put(key, buffer[: self._block_bytes])
+            self._count("stored")
+            return True
+        finally:
+            with self._storing_lock:
+                self._storing.discard(key)
+
+    def _count(self, name: str, blocks: int = 1) -> None:
+        # Threads count at the same time, and `+=` on an attribute is not atomic.
+        with self._count_lock:
+            setattr(self.counts, name, getattr(self.counts, name) + blocks)
+
+    def _row(self, slot: int) -> memoryview:
+        return self._slots[slot * self._block_bytes : (slot + 1) * self._block_bytes]
+
+    def _remove(self, key: str) -> None:
+        try:
+            self._store.delete([key])
+        except StoreError:
+            # It will be found corrupt again, and never used.
+            self._count("failed")
+
+    def _outcome(self, job: _Job, *, expired: bool) -> Outcome:
+        done = tuple(job.done)
+        return Outcome(
+            job.job_id,
+            job.is_load,
+            job.keys,
+            done,
+            self._clock() - job.began_at,
+            len(done) * self._block_bytes,
+            expired,
+        )
