@@ -97,7 +97,7 @@ class Source:
                             hint="is this a trace with one JSON object per line? Name its format: `format:path`",
                         )
                     continue
-                chunk, kept = kept + piece[:end], piece[end:]
+                chunk, kept = b"".join((kept, memoryview(piece)[:end])), piece[end:]
                 yield first_line, chunk
                 first_line += chunk.count(b"\n")
         if kept:
