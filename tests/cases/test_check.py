@@ -32,7 +32,8 @@ def test_case(
     result = json.loads(captured.out)
     found = result["findings"]
     shown = "\n".join(
-        f"{f['severity']} {f['rule']} {f['file']}:{f['line']}:{f['column']} {f['message']} | {f['fix']}" for f in found
+        f"{f['severity']} {f['rule']} {f['file']}:{f['line']}:{f['column']} {f['message']} | {f['fix']}"
+        for f in found
     )
     for wanted in run["findings"]:
         assert any(_matches(wanted, f) for f in found), f"missing {wanted}\n{shown}"

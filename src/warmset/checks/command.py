@@ -59,6 +59,17 @@ _SWITCHES_WITH_VALUE = frozenset(("--enable-prefix-caching", "--disable-log-stat
 _LOOKS_LIKE_FLAG = re.compile(r"-{1,2}[A-Za-z]")
 
 
+# Scripts inside scripts; a variable may even hold the command that expands it.
+_MAX_NESTING = 6
+# Programs that print or search a text and do not run it.
+_TALKERS = frozenset(
+    ("echo", "printf", "grep", "sed", "awk", "cat", "pkill", "pgrep", "git", "export", "log")
+)
+_STARTS = re.compile(
+    r"(^|[\s;&])(\S*/)?(vllm serve|sglang serve|lmcache server|python3? -m (vllm|sglang)\.)\s*\S"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """A server found in an argument list: where its name stands and where its arguments begin."""
@@ -118,16 +129,21 @@ def launches(
     *,
     unexported: Mapping[str, Word] | None = None,
     base: ServerLaunch | None = None,
+    depth: int = 0,
 ) -> list[ServerLaunch]:
     """The servers that one command line starts; `sh -c` is read as the script that it is."""
+    if not words or depth > _MAX_NESTING:
+        return []
     script = nested_shell(words)
     if script is not None:
         wrapped = find_server(words[: _index(words, script)])
         shell_env = {**env, **(wrapped.env or {})} if wrapped else dict(env)
         if wrapped is not None:
             base = _based(base, wrapped, words)
-        return script_launches(script.body, shell_env, base=base)
+        return script_launches(script.body, shell_env, base=base, depth=depth + 1)
     found = find_server(words)
+    if found is None and (inner := _quoted(words)) is not None:
+        return script_launches(inner.body, env, base=base, depth=depth + 1)
     if found is None or found.server == "unknown":
         return []
     all_env = {**env, **_env_words(words[: found.at]), **(found.env or {})}
@@ -136,8 +152,15 @@ def launches(
     return [read_flags(found.server, words[found.at], words[found.first :], all_env, unexported or {}, base)]
 
 
+def _quoted(words: Sequence[Word]) -> Word | None:
+    """A server started by a text that another program runs: `ssh host "…"`, `tmux new -d "…"`, `eval "…"`."""
+    if words[0].value.rsplit("/", 1)[-1] in _TALKERS:
+        return None
+    return next((w for w in words[1:64] if w.known and len(w.value) > 8 and _STARTS.search(w.value)), None)
+
+
 def script_launches(
-    text: Text, env: Mapping[str, Word], *, base: ServerLaunch | None = None
+    text: Text, env: Mapping[str, Word], *, base: ServerLaunch | None = None, depth: int = 0
 ) -> list[ServerLaunch]:
     """The servers that a script starts, in order."""
     out: list[ServerLaunch] = []
@@ -148,7 +171,9 @@ def script_launches(
         if not command.words:
             continue
         exported = {**command.exported, **command.inline}
-        for launch in launches(command.words, exported, unexported=dict(command.plain), base=base):
+        for launch in launches(
+            command.words, exported, unexported=dict(command.plain), base=base, depth=depth
+        ):
             if launch.version is None and launch.server == "vllm" and version:
                 launch = launch.with_(version=version, version_source="installed by the script")
             if launch.lmcache_version is None and lmcache:

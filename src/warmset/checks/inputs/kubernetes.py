@@ -99,7 +99,8 @@ def pod_resources(container: Node, pod: Node, above: Iterable[Node]) -> Resource
             replicas = int(text[:6])
         if (text := node.scalar("leaderWorkerTemplate", "size")) is not None and text.isdigit():
             nodes = int(text[:6])
-    shm_bytes: int | None = DEFAULT_SHM_BYTES
+    # A patch without an image says nothing about the volumes of the object that it changes.
+    shm_bytes: int | None = DEFAULT_SHM_BYTES if container.get("image") is not None else None
     if host_ipc:
         shm_bytes = 0
     elif shm is not None:

@@ -6,7 +6,11 @@ from difflib import get_close_matches
 from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Rule
 from warmset.checks.kv import Connector
+from warmset.checks.rules.renamed_key import versions_reading
 from warmset.units import GIB, format_bytes
+
+# Connectors whose keys are all known; others may pass keys on to a library.
+_CLOSED = ("OffloadingConnector", "SimpleCPUOffloadConnector")
 
 
 def check(case: Case) -> Iterator[Answer]:
@@ -44,10 +48,10 @@ def _missing(case: Case, connector: Connector) -> Iterator[Answer]:
 
 def _misspelt(case: Case, connector: Connector) -> Iterator[Answer]:
     known = case.engine.extra_config_keys(connector.name)
-    if not known or connector.extra.get("spec_module_path") or connector.name.startswith("LMCache"):
+    if not known or connector.extra.get("spec_module_path"):
         return
     for key in connector.extra:
-        if key in known or case.engine.versions_with("extra_key", key):
+        if key in known or key.startswith("lmcache.") or versions_reading(connector.name, key):
             continue
         near = get_close_matches(key, list(known), n=1, cutoff=0.75)
         if near and near[0] not in connector.extra:
@@ -57,7 +61,7 @@ def _misspelt(case: Case, connector: Connector) -> Iterator[Answer]:
                 "error",
                 f'"{near[0]}"',
             )
-        elif connector.name in ("OffloadingConnector", "SimpleCPUOffloadConnector"):
+        elif connector.name in _CLOSED or case.engine.versions_with("extra_key", key):
             yield Hit(
                 f"`{key}` is no key of {connector.name} in {case.engine} and is ignored silently",
                 connector.key(key),

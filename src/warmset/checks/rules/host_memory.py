@@ -48,6 +48,8 @@ def _fix(tier: HostTier, kind: str, fits: int, case: Case) -> str:
         return f'requestMemory: "{needed + 10}Gi"'
     if kind in ("limit", "request"):
         return f"memory: {needed}Gi"
+    if tier.kind == "lmcache-server":
+        return f"--l1-size-gb {fits // GIB}"
     per_replica = fits // max(1, tier.replicas)
     if tier.kind in ("native", "simple") and not case.kv.by_flag:
         return f'"cpu_bytes_to_use": {per_replica}'

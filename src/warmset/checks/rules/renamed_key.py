@@ -1,10 +1,13 @@
 """Connector keys of another version."""
 
 from collections.abc import Iterator
+from functools import cache
 
 from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Rule
 from warmset.checks.kv import Connector
+from warmset.servers import Version, inspected
+from warmset.servers import engine as load_engine
 from warmset.units import GIB
 
 
@@ -17,14 +20,15 @@ def check(case: Case) -> Iterator[Answer]:
         for key in connector.extra:
             if key in known or key.startswith("lmcache.") or connector.extra.get("spec_module_path"):
                 continue
-            versions = case.engine.versions_with("extra_key", key)
+            versions = versions_reading(connector.name, key)
             if not versions or case.engine.connector(connector.name) is None:
                 continue
             yield _hit(case, connector, key)
 
 
 def _hit(case: Case, connector: Connector, key: str) -> Hit:
-    older = case.engine.versions_with("extra_key", key)[-1] < case.version
+    versions = versions_reading(connector.name, key)
+    older = versions[-1] < case.version
     if key == "num_cpu_blocks":
         if "cpu_bytes_to_use" in connector.extra:
             return Hit(
@@ -47,7 +51,7 @@ def _hit(case: Case, connector: Connector, key: str) -> Hit:
             connector.key(key),
             fix='"num_cpu_blocks": BLOCKS',
         )
-    first = case.engine.versions_with("extra_key", key)[0]
+    first = versions[0]
     new = case.engine.replaced_by(key) if older else None
     message = (
         f"`{key}` is read by vLLM {first}{' and newer' if not older else ' and a few after it'}; "
@@ -56,6 +60,12 @@ def _hit(case: Case, connector: Connector, key: str) -> Hit:
     return Hit(
         message, connector.key(key), "warning", f'"{new}"' if new else f"remove `{key}`, or use vLLM {first}"
     )
+
+
+@cache
+def versions_reading(connector: str, key: str) -> tuple[Version, ...]:
+    """The inspected versions of vLLM whose connector reads a key."""
+    return tuple(v for v in inspected("vllm") if key in load_engine(f"vllm@{v}").extra_config_keys(connector))
 
 
 def _bytes(case: Case, connector: Connector) -> int | None:

@@ -36,7 +36,7 @@ def check(case: Case) -> Iterator[Answer]:
                 )
             yield from _gib(text, flag.value, name, unit, _TOO_MANY_GIB)
     for connector in case.kv.connectors if not case.kv.by_flag else ():
-        for key in _BYTE_KEYS:
+        for key in _BYTE_KEYS if not connector.name.startswith("LMCache") else ():
             value = connector.extra.get(key)
             if isinstance(value, str):
                 bytes_ = _in_bytes(value)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Rule, Severity
+from warmset.checks.record import Flag
 
 _EXACT = ("--cpu-offload-gb", "--cpu-offload-params")
 _PREFIX = "--offload-"
@@ -11,30 +12,33 @@ _FIELDS = ("operator", "helm")
 
 
 def check(case: Case) -> Iterator[Answer]:
-    """Every flag that moves weights and is not switched off."""
+    """The flags that move weights and are not switched off, as one finding at the first of them."""
     if case.launch.server not in ("vllm", "sglang", "bench"):
         return
-    for name, found in case.launch.flags.items():
-        flag = found[-1]
-        if name not in _EXACT and not name.startswith(_PREFIX):
-            continue
-        if case.sglang and name != "--cpu-offload-gb":
-            continue
-        if flag.number == 0 or (flag.value is not None and flag.value.value in ("auto", "none", "")):
-            continue
-        attached = case.kv.attached or case.offloads
-        size = f"{flag.number:g}" if flag.number else "GIB"
-        severity: Severity = "warning" if attached else "error"
-        message = (
-            f"`{name}` moves model *weights* to host memory and streams them back on every forward pass; "
-            "it does nothing for the KV cache"
-        )
-        if attached:
-            message += ", which the KV connector beside it offloads: one of the two is probably not meant"
-        if case.launch.origin in _FIELDS and not attached:
-            # A field of an operator: nobody chose this flag over the one for the KV cache.
-            severity = "note"
-        yield Hit(message, flag.word, severity, _fix(case, size, attached), since="all versions")
+    found = [flags[-1] for name, flags in case.launch.flags.items() if _moves_weights(case, name, flags[-1])]
+    if not found:
+        return
+    attached = case.kv.attached or case.offloads
+    names = ", ".join(f"`{flag.name}`" for flag in found)
+    one = len(found) == 1
+    message = (
+        f"{names} {'moves' if one else 'move'} model *weights* to host memory, to stream them back on every forward "
+        f"pass; {'it does' if one else 'they do'} nothing for the KV cache"
+    )
+    if attached:
+        message += ", which the KV connector beside it offloads: one of the two is probably not meant"
+    severity: Severity = "warning" if attached else "error"
+    if case.launch.origin in _FIELDS and not attached:
+        # A field of an operator: nobody chose this flag over the one for the KV cache.
+        severity = "note"
+    size = next((f"{f.number:g}" for f in found if f.name == "--cpu-offload-gb" and f.number), "GIB")
+    yield Hit(message, found[0].word, severity, _fix(case, size, attached), since="all versions")
+
+
+def _moves_weights(case: Case, name: str, flag: Flag) -> bool:
+    if name not in _EXACT and (case.sglang or not name.startswith(_PREFIX)):
+        return False
+    return flag.number != 0 and (flag.value is None or flag.value.value not in ("auto", "none", ""))
 
 
 def _fix(case: Case, size: str, attached: bool) -> str:

@@ -1,0 +1,1 @@
+PYTHONHASHSEED=0 MOONCAKE_CONFIG_PATH=mooncake.json vllm serve Qwen/Qwen3-8B --kv-transfer-config '{"kv_connector":"MooncakeStoreConnector","kv_role":"kv_both","kv_load_failure_policy":"recompute","kv_connector_extra_config":{"load_async":true}}'
