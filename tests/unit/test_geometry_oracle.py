@@ -10,7 +10,7 @@ import pytest
 
 from warmset.errors import InputError
 from warmset.geometry import Footprint, Geometry, Rank, load
-from warmset.geometry.footprint import Flight
+from warmset.geometry.charging import Flight
 from warmset.geometry.grouping import tp_replicas
 from warmset.geometry.page import KernelBlocks, Page
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from warmset.errors import InputError
 from warmset.geometry.blocks import settle_blocks
 from warmset.geometry.cache import Cache
+from warmset.geometry.charging import dcp_share
 from warmset.geometry.deployment import (
     MAX_BLOCK_TOKENS,
     MAX_RANKS,
@@ -20,7 +21,7 @@ from warmset.geometry.deployment import (
     whole,
 )
 from warmset.geometry.dtype_rules import resolve_kv_dtype, skipped_layers
-from warmset.geometry.footprint import Footprint, LayerGroup, dcp_share, rank_of
+from warmset.geometry.footprint import Footprint, LayerGroup, rank_of
 from warmset.geometry.grouping import group_pages, pool_bytes_per_block
 from warmset.geometry.page import Kind, Page
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from warmset.errors import InputError
+from warmset.geometry.full import FullAttention
+from warmset.geometry.heads import HeadCache
 from warmset.geometry.kv_dtype import (
     BOUNDARY_SKIPPING,
     FP8,
@@ -56,8 +58,7 @@ def resolve_kv_dtype(geometry: "Geometry", asked: str, platform: str) -> Resolve
     elif latents:
         _refuse_unless(kv_dtype, (*PLAIN, "fp8", "fp8_e4m3", "fp8_ds_mla"), "latent attention (MLA)")
     else:
-        others = tuple(n for n in (*FP8, *NVFP4, *PER_TOKEN_HEAD, *BOUNDARY_SKIPPING))
-        _refuse_unless(kv_dtype, (*PLAIN, *others), "attention with keys and values per head")
+        _check_heads(geometry, kv_dtype)
     if platform == "cpu":
         _refuse_unless(kv_dtype, (*PLAIN, "fp8", "fp8_e4m3", "fp8_e5m2", "fp8_ds_mla"), "vLLM's CPU build")
     if kv_dtype == "fp8_inc":
@@ -65,6 +66,17 @@ def resolve_kv_dtype(geometry: "Geometry", asked: str, platform: str) -> Resolve
     if kv_dtype == "ultraquant_4bit":
         notes.append("`ultraquant_4bit` runs on AMD GPUs only")
     return Resolved(kv_dtype, tuple(notes))
+
+
+def _check_heads(geometry: "Geometry", kv_dtype: str) -> None:
+    """Packed formats need keys and values of one size and the server's own kernels."""
+    heads = [cache for cache in geometry.caches if isinstance(cache, HeadCache)]
+    if any(cache.head_dim != cache.value_head_dim for cache in heads):
+        _refuse_unless(kv_dtype, (*PLAIN, "fp8", "fp8_e4m3"), "keys and values of different sizes")
+    if any(isinstance(cache, FullAttention) and cache.own_kernel is not None for cache in heads):
+        _refuse_unless(kv_dtype, (*PLAIN, *FP8, "nvfp4"), "the model's own block-sparse kernels")
+    allowed = (*PLAIN, *FP8, *NVFP4, *PER_TOKEN_HEAD, *BOUNDARY_SKIPPING)
+    _refuse_unless(kv_dtype, allowed, "attention with keys and values per head")
 
 
 def skipped_layers(geometry: "Geometry", kv_dtype: str) -> frozenset[int]:

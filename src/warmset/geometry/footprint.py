@@ -6,6 +6,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from warmset.errors import InputError
+from warmset.geometry.charging import (
+    Flight,
+    dcp_share,
+    full_bounded_bytes,
+    request_blocks,
+    session_bytes,
+    steady_blocks,
+)
 from warmset.geometry.deployment import Deployment, whole
 from warmset.geometry.grouping import Group
 from warmset.geometry.page import Kind, Page
@@ -59,19 +67,6 @@ class Rank:
         for page in self.pages:
             total += session_bytes(page, context_tokens, dcp)
         return total
-
-
-@dataclass(frozen=True, slots=True)
-class Flight:
-    """Tokens scheduled and not yet settled: up to `batched_tokens` in each of `batches`."""
-
-    batched_tokens: int
-    batches: int
-
-    @property
-    def tokens(self) -> int:
-        """All tokens in flight."""
-        return self.batched_tokens * self.batches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,7 +261,7 @@ class Footprint:
             blocks=blocks, tokens=int(blocks / needed * max_context_tokens), blocks_per_request=needed
         )
 
-    def request_blocks(self, max_context_tokens: int, flight: "Flight") -> tuple[int, ...]:
+    def request_blocks(self, max_context_tokens: int, flight: Flight) -> tuple[int, ...]:
         """Blocks of each table that the server reserves for a request of `max_context_tokens`."""
         return tuple(
             request_blocks(table.first, max_context_tokens, flight, self.deployment.dcp)
@@ -301,57 +296,6 @@ def exact(value: Fraction | int) -> str:
     return f"{int(value):,}" if value == int(value) else f"{float(value):,.3f}".rstrip("0")
 
 
-def session_bytes(page: Page, context_tokens: int, dcp: int) -> Fraction:
-    """Unrounded bytes of one cache on one rank at `context_tokens`; one copy of a state."""
-    if page.kind == "state":
-        return Fraction(page.unpadded_bytes)
-    if page.kind == "cross":
-        return page.bytes_per_token * page.encoder_tokens
-    if page.is_full:
-        return page.bytes_per_token * context_tokens / dcp_share(page, dcp)
-    return page.bytes_per_token * min(context_tokens, _bound(page))
-
-
-def full_bounded_bytes(page: Page) -> int:
-    """Bytes of a window, chunk or encoder cache when full; 0 for the others."""
-    if page.is_full or page.kind == "state":
-        return 0
-    tokens = page.encoder_tokens if page.kind == "cross" else _bound(page)
-    return int(page.bytes_per_token * tokens)
-
-
-def steady_blocks(page: Page, context_tokens: int, dcp: int) -> int:
-    """Blocks of one table that a decoding session of `context_tokens` holds."""
-    needed = -(-context_tokens // (page.block_tokens * dcp_share(page, dcp)))
-    if page.is_full:
-        return needed
-    if page.kind == "state":
-        return page.copies
-    if page.kind == "cross":
-        return -(-page.encoder_tokens // page.block_tokens)
-    bound = -(-(_bound(page) + page.retained_tokens) // page.block_tokens)
-    return min(needed, bound + 1 if page.is_window else bound)
-
-
-def request_blocks(page: Page, max_context_tokens: int, flight: Flight, dcp: int) -> int:
-    """Blocks of one table that the server reserves for a request of `max_context_tokens`."""
-    if page.is_full:
-        return steady_blocks(page, max_context_tokens, dcp)
-    if page.kind == "cross":
-        return -(-flight.batched_tokens // page.block_tokens)
-    if page.is_window:
-        reach = _bound(page) - 1 + page.retained_tokens + flight.tokens
-        return -(-min(reach, max_context_tokens) // page.block_tokens) + 1
-    if page.kind == "chunk":
-        return -(-min(_bound(page) + flight.tokens, max_context_tokens) // page.block_tokens)
-    return steady_blocks(page, max_context_tokens, dcp)
-
-
-def dcp_share(page: Page, dcp: int) -> int:
-    """Over how many ranks decode context parallelism spreads the tokens of this cache."""
-    return dcp if page.dcp_sharded and page.kind in ("full", "latent") else 1
-
-
 def rank_of(pp_rank: int, layers: int, groups: Sequence[Group], pool_bytes: int, dcp: int) -> Rank:
     """The figures of one pipeline rank from its share of the groups."""
     ordered = _in_order(groups)
@@ -373,9 +317,3 @@ def rank_of(pp_rank: int, layers: int, groups: Sequence[Group], pool_bytes: int,
 def _in_order(groups: Sequence[Group]) -> tuple[Page, ...]:
     members = [(m, p) for group in groups for m, p in zip(group.members, group.pages, strict=True)]
     return tuple(page for _, page in sorted(members, key=lambda pair: pair[0]))
-
-
-def _bound(page: Page) -> int:
-    bound = page.window_tokens if page.is_window else page.chunk_tokens
-    assert bound is not None
-    return bound

@@ -143,10 +143,10 @@ def read_zamba2(config: Config) -> Parts:
 def read_mamba2(config: Config) -> Parts:
     """Mamba 2 alone (Codestral Mamba)."""
     layers = layer_count(config)
-    inner = config.integer("expand", kind="small") * config.integer("hidden_size")
+    expanded = config.integer("expand", kind="small") * config.integer("hidden_size")
     state = mamba2(
         config,
-        inner=inner,
+        inner=config.maybe_integer("intermediate_size") or expanded,
         heads=config.integer("num_heads", kind="heads"),
         head_dim=config.integer("head_dim"),
         groups=config.integer("n_groups", kind="heads"),
