@@ -155,3 +155,22 @@ def test_no_trace_no_answer(warmset, tmp_path: Path) -> None:  # type: ignore[no
         assert ran.code == 2
         assert ran.out == ""
     assert warmset("curve", tmp_path / "missing.jsonl").code == 2
+
+
+def test_many_files_are_one_sampled_trace(warmset, trace: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    lines = Path(trace.removeprefix("mooncake:")).read_text().splitlines(keepends=True)
+    (folder / "1.jsonl").write_text("".join(lines[:20]))
+    (folder / "2.jsonl").write_text("".join(lines[20:]))
+    one = curve(warmset, trace, "--block-tokens", 16, "--sample", 0.5)
+    for many in (
+        [f"mooncake:{folder}"],
+        [f"mooncake:{folder}/*.jsonl"],
+        [f"mooncake:{folder}", "--workers", 2],
+    ):
+        found = curve(warmset, *many, "--block-tokens", 16, "--sample", 0.5)
+        assert {**found, "source": None} == {**one, "source": None}
+    refused = warmset("curve", f"mooncake:{folder}")
+    assert refused.code == 2
+    assert "--sample" in refused.err

@@ -1,6 +1,6 @@
 """`warmset curve`: what hit rate each capacity buys on real traffic."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,8 @@ POLICIES = ("lru", "arc", "fifo", "lfu", "optimal")
     "--sample", type=RATIO, help="Follow this share of blocks; any length of trace in bounded memory."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
+@click.option("--workers", type=int, help="Sample the shards of TRACE on this many local Dask workers.")
+@click.option("--scheduler", metavar="ADDRESS", help="Sample the shards of TRACE on this Dask cluster.")
 @click.option("--prefill-tps", type=float, help="Prompt tokens computed per second: adds a TTFT estimate.")
 @click.option(
     "--load-gbps", type=float, help="GB per second from the tier to the device, for the TTFT estimate."
@@ -98,6 +100,8 @@ def command(
     policy: str,
     sample: float | None,
     seed: int,
+    workers: int | None,
+    scheduler: str | None,
     prefill_tps: float | None,
     load_gbps: float | None,
     skip_bad: bool,
@@ -111,8 +115,9 @@ def command(
 ) -> None:
     """Show what hit rate each capacity buys on the traffic in TRACE, and where more stops paying.
 
-    TRACE is a file or format:file; `warmset trace info` shows what is in one. A hit rate is hit tokens over
-    the tokens covered by listed blocks; its share of all prompt tokens stands beside it.
+    TRACE is a file or format:file; `warmset trace info` shows what is in one. With --sample it may be many:
+    a folder, a pattern or s3://bucket/prefix/, in order of name. A hit rate is hit tokens over the tokens
+    covered by listed blocks; its share of all prompt tokens stands beside it.
 
     \b
     Examples:
@@ -120,11 +125,13 @@ def command(
       warmset curve trace.jsonl --model llama-3.1-8b --device 40GiB --html report.html
       warmset curve trace.jsonl --warmup 0.5 --policy arc --capacities 5000
       warmset curve big.jsonl.zst --sample 0.01
+      warmset curve 's3://logs/2026-11-29/' --sample 0.01 --workers 8
     """
-    from warmset.curves.study import Question, study, study_stream
+    from warmset.curves.shards import is_many
+    from warmset.curves.study import Question, study
     from warmset.curves.ttft import Speeds
     from warmset.report.curve import csv_document, document, payload
-    from warmset.traces import ReadOptions, read, stream
+    from warmset.traces import ReadOptions, read
 
     if load_gbps is not None and (prefill_tps is None or model is None):
         raise InputError(
@@ -161,14 +168,10 @@ def command(
             speeds=speeds,
         )
 
+    if sample is None and (workers is not None or scheduler is not None or is_many(trace)):
+        raise InputError("many files, or many machines, need a sample", hint="add `--sample 0.01`")
     if sample is not None and chunk_tokens is None and concurrency is None and not sort:
-        warmup_requests = 0
-        if warmup:
-            warmup_requests = int(sum(part.requests for part in stream(trace, options=options)) * warmup)
-        chunks, first = _peek(stream(trace, options=options))
-        answer = study_stream(
-            chunks, ask(first.block_tokens), source=first.source, warmup_requests=warmup_requests
-        )
+        answer = _sampled(trace, options, ask, sample, seed, warmup, workers, scheduler)
     else:
         reading = read(trace, options)
         traffic = reading.trace
@@ -195,15 +198,40 @@ def command(
     )
 
 
-def _peek(chunks: Iterable[Any]) -> tuple[Iterable[Any], Any]:
-    """The chunks again, and the first of them; InputError where there is none."""
-    from itertools import chain
+def _sampled(
+    trace: str,
+    options: Any,
+    ask: Callable[[int], Any],
+    ratio: float,
+    seed: int,
+    warmup: float,
+    workers: int | None,
+    scheduler: str | None,
+) -> Any:
+    """The study of a trace that is never in memory as a whole."""
+    from warmset.curves.sampled import sampled_curve
+    from warmset.curves.shards import list_shards, place_of, stream_shards
+    from warmset.curves.study import study_curve
 
-    rest = iter(chunks)
-    first = next(rest, None)
-    if first is None:
-        raise InputError("the trace has no requests", hint="name a trace with at least one request")
-    return chain((first,), rest), first
+    shards = list_shards(trace)
+    if workers is not None or scheduler is not None:
+        from warmset.curves.distributed import distributed_curve
+
+        curve = distributed_curve(
+            shards,
+            ratio=ratio,
+            seed=seed,
+            warmup_ratio=warmup,
+            options=options,
+            scheduler=scheduler,
+            workers=2 if workers is None else workers,
+        )
+    else:
+        skip = 0
+        if warmup:
+            skip = int(sum(part.requests for part in stream_shards(shards, options)) * warmup)
+        curve = sampled_curve(stream_shards(shards, options), ratio=ratio, seed=seed, warmup_requests=skip)
+    return study_curve(curve, ask(curve.block_tokens), source=place_of(trace))
 
 
 def _bytes_per_token(model: str, kv_dtype: str, tp: int) -> float:

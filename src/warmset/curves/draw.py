@@ -11,7 +11,9 @@ them and they are followed with certainty.
 """
 
 import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +73,23 @@ class Sample:
     block_tokens: int
 
 
-def make_draw(pilot: Trace, ratio: float, seed: int = 0) -> Draw:
+def pilot_of(parts: Iterable[Trace]) -> tuple[list[Trace], Iterator[Trace]]:
+    """The first parts that a draw needs to see, and all parts again.
+
+    How a trace is cut into parts does not change what the draw sees of it.
+    """
+    rest = iter(parts)
+    pilot: list[Trace] = []
+    seen = 0
+    while seen < _PILOT_ACCESSES and (part := next(rest, None)) is not None:
+        pilot.append(part)
+        seen += part.accesses
+    if not pilot:
+        raise InputError("the trace has no requests", hint="name a trace with at least one request")
+    return pilot, chain(pilot, rest)
+
+
+def make_draw(pilot: Sequence[Trace], ratio: float, seed: int = 0) -> Draw:
     """Learn from the start of a trace how to sample the whole (its first two million accesses at most).
 
     Raises InputError for a ratio outside (0, 1], or one that follows less than a block in a million.
@@ -83,10 +101,12 @@ def make_draw(pilot: Trace, ratio: float, seed: int = 0) -> Draw:
         )
     if not 0 <= seed < 2**63:
         raise InputError(f"seed `{seed}` is out of range", hint="give a whole number from 0 up")
-    requests = max(1, int(np.searchsorted(pilot.offsets, _PILOT_ACCESSES, side="right")) - 1)
-    offsets = pilot.offsets[: requests + 1]
+    offsets = np.concatenate(([0], np.cumsum(np.concatenate([np.diff(part.offsets) for part in pilot]))))
+    requests = max(1, int(np.searchsorted(offsets, _PILOT_ACCESSES, side="right")) - 1)
+    offsets = offsets[: requests + 1]
+    block_ids = np.concatenate([part.block_ids for part in pilot])[: offsets[-1]]
     ids, first, dense, counts = np.unique(
-        pilot.block_ids[: offsets[-1]], return_index=True, return_inverse=True, return_counts=True
+        block_ids, return_index=True, return_inverse=True, return_counts=True
     )
     lengths = np.diff(offsets)
     depth = (np.arange(len(dense)) - np.repeat(offsets[:-1], lengths))[first]
@@ -94,7 +114,7 @@ def make_draw(pilot: Trace, ratio: float, seed: int = 0) -> Draw:
     parents[offsets[:-1][lengths > 0]] = -1
     branches = len(ids) - len(np.unique(parents[first])) + 1 if len(ids) else 1
     # A hot block's ancestors are read at least as often and lie above it: this order takes them first.
-    order = np.lexsort((depth, -counts))[: math.ceil(ratio * len(ids))]
+    order = np.lexsort((first, depth, -counts))[: math.ceil(ratio * len(ids))]
     return Draw(
         spacing=round(1 / ratio),
         seed=seed,

@@ -6,13 +6,12 @@ not, the stack sees the same sequence, so the curves are equal bit for bit.
 """
 
 import math
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from warmset.curves.draw import GROUPS, Draw, Sample, make_draw, sample
+from warmset.curves.draw import GROUPS, Draw, Sample, make_draw, pilot_of, sample
 from warmset.curves.follow import FollowedStack
 from warmset.curves.record import Curve, Sampling
 from warmset.errors import InputError
@@ -36,15 +35,13 @@ def sampled_curve(
     """The tail-first, token-weighted LRU curve from a sample of the blocks.
 
     `chunks` is a trace, or its consecutive parts with block ids that are equal across parts; one part is in
-    memory at a time. The first part also serves as the pilot of the draw.
+    memory at a time, besides the first few, which the draw learns from.
     Raises InputError for an empty trace or a ratio that follows nothing.
     """
-    parts = iter((chunks,) if isinstance(chunks, Trace) else chunks)
-    pilot = next(parts, None)
-    if pilot is None:
-        raise InputError("the trace has no requests", hint="name a trace with at least one request")
+    pilot, parts = pilot_of((chunks,) if isinstance(chunks, Trace) else chunks)
     draw = make_draw(pilot, ratio, seed)
-    samples: Iterator[Sample] = (sample(part, draw) for part in chain((pilot,), parts))
+    del pilot
+    samples = (sample(part, draw) for part in parts)
     return curve_of_samples(samples, draw, warmup_requests=warmup_requests, max_blocks=max_blocks)
 
 

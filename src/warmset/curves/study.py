@@ -1,6 +1,6 @@
 """One question put to a trace: what does each capacity buy, and where does it stop paying."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,19 +101,11 @@ def study(trace: Trace, question: Question) -> Study:
     return _answer(trace, curve, question, trace.source)
 
 
-def study_stream(
-    chunks: Iterable[Trace], question: Question, *, source: str, warmup_requests: int = 0
-) -> Study:
-    """Answer `question` from consecutive parts of a trace, by a sample, with one part in memory at a time."""
+def study_curve(curve: Curve, question: Question, *, source: str) -> Study:
+    """Answer `question` from a sampled curve, without the trace."""
     _check(question)
-    if question.sample_ratio is None or question.concurrency is not None:
-        raise InputError(
-            "a stream can only be sampled",
-            hint="give `--sample 0.01`, and leave out `--policy` and `--concurrency`",
-        )
-    curve = sampled_curve(
-        chunks, ratio=question.sample_ratio, seed=question.seed, warmup_requests=warmup_requests
-    )
+    if question.concurrency is not None:
+        raise InputError("`--concurrency` needs the whole trace", hint="leave out `--sample`")
     return _answer(None, curve, question, source)
 
 
