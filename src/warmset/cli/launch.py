@@ -1,0 +1,122 @@
+"""`warmset launch`: exactly what to type, for a server version."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from warmset.cli.options import BYTES, TOKENS, output_options
+
+LMCACHE_HINT = "write it like `--lmcache 0.5.6`"
+
+
+@click.command(epilog="Exit status: 0 done, 2 bad input or a combination that the version cannot do.")
+@click.argument("model", required=False)
+@click.option(
+    "--tier", "tier_bytes", type=BYTES, required=True, help="Host tier per replica, all ranks (230GiB)."
+)
+@click.option("--engine", "engine_name", help="Server and version; default: the newest known.")
+@click.option(
+    "--backend",
+    default=None,
+    help="native, native+disk, native+object, lmcache, lmcache-inprocess or hicache; default: the server's own.",
+)
+@click.option("--as", "target", default="shell", show_default=True, help="shell, compose, helm or kserve.")
+@click.option("--tp", type=int, default=1, show_default=True, help="Tensor-parallel size.")
+@click.option("--pp", type=int, default=1, show_default=True, help="Pipeline-parallel size.")
+@click.option(
+    "--dp", type=int, default=1, show_default=True, help="Data-parallel replicas; each has its own tier."
+)
+@click.option("--disk-path", default="/kv", show_default=True, help="Directory of the disk tier.")
+@click.option("--disk-size", "disk_bytes", type=BYTES, help="Size of the disk tier per replica.")
+@click.option("--object-store", "object_url", help="Object tier, s3://BUCKET/PREFIX.")
+@click.option("--endpoint", help="URL of an object store other than AWS.")
+@click.option("--lmcache", "lmcache_version", help="Version of LMCache; default: the newest known.")
+@click.option("--kv-dtype", default="auto", show_default=True, help="Type of the KV cache.")
+@click.option("--block-size", type=int, help="Tokens per device block.")
+@click.option("--max-model-len", type=TOKENS, help="Longest context served.")
+@click.option("--port", type=int, help="Port of the server.")
+@output_options()
+def command(
+    model: str | None,
+    engine_name: str | None,
+    backend: str | None,
+    lmcache_version: str | None,
+    form: str,
+    color: str,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Write exactly what to type to start MODEL with an offload tier.
+
+    MODEL is a name of the catalogue, a Hub id or a path; without it the command says MODEL.
+
+    \b
+    Examples:
+      warmset launch llama-3.1-8b --tier 230GiB --engine vllm@0.32
+      warmset launch llama-3.1-8b --tier 230GiB --engine vllm@0.26 --backend lmcache-inprocess --as helm
+      warmset launch my-org/model --tier 512GiB --tp 8 --backend native+disk --disk-path /mnt/nvme/kv --as compose
+      warmset launch qwen3-4b --tier 200GB --engine sglang@0.5.23 --backend hicache
+    """
+    from warmset.launch import LaunchRequest, write
+    from warmset.report import launch as report
+    from warmset.report.emit import emit
+    from warmset.servers import engine
+
+    if engine_name is None:
+        engine_name = "sglang" if backend == "hicache" else "vllm"
+    server = engine(engine_name)
+    backend = backend or ("hicache" if server.server == "sglang" else "native")
+    lmcache = engine(f"lmcache@{lmcache_version}") if lmcache_version is not None else None
+    served = _served_name(model)
+    request = LaunchRequest(
+        model=served,
+        engine=server,
+        backend=backend,
+        lmcache=lmcache,
+        **options,
+        **_block_cost(model, server, backend, options),
+    )
+    launch = write(request)
+    emit(form, lambda: report.payload(launch), lambda: report.document(launch), color=color)
+
+
+def _served_name(model: str | None) -> str | None:
+    """The name that the server downloads from: a catalogue name becomes its Hub id; a path or Hub id stays."""
+    if model is None:
+        return None
+    from warmset.errors import UnknownName
+    from warmset.geometry.catalogue import find, names
+
+    entry = find(model)
+    if entry is not None:
+        hub_ids = [alias for alias in entry.aliases if "/" in alias]
+        return model if "/" in model or not hub_ids else hub_ids[0]
+    if "/" in model or Path(model).exists():
+        return model
+    raise UnknownName("model", model[:80], names(), hint="or give a Hub id (`org/name`) or a path")
+
+
+def _block_cost(model: str | None, server: Any, backend: str, options: dict[str, Any]) -> dict[str, Any]:
+    """What one token costs on one rank, for the versions that count their tier in blocks."""
+    keys = server.extra_config_keys("OffloadingConnector") if server.server == "vllm" else {}
+    if model is None or backend != "native" or "num_cpu_blocks" not in keys:
+        return {}
+    from warmset.errors import InputError
+    from warmset.geometry import load
+
+    try:
+        geometry = load(model)
+    except InputError:
+        return {}
+    footprint = geometry.footprint(
+        kv_dtype=options["kv_dtype"],
+        tp=options["tp"],
+        pp=options["pp"],
+        block_size=options["block_size"],
+        hybrid_manager=False,
+    )
+    return {
+        "bytes_per_token_per_rank": footprint.per_rank.bytes_per_token,
+        "block_tokens": footprint.block_tokens,
+    }

@@ -1,0 +1,1 @@
+"""One file per backend: a request in, the parts of a launch out."""

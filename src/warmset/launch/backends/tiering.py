@@ -1,0 +1,94 @@
+"""vLLM's own host tier with a disk or an object store below it."""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from warmset.launch.backends.native import (
+    CONNECTOR,
+    host_tier,
+    platform_notes,
+    shared_memory_bytes,
+    shm_notes,
+)
+from warmset.launch.backends.vllm_server import hash_seed, hybrid_notes, surface_of, vllm_process
+from warmset.launch.parts import SECRET, Parts
+from warmset.launch.request import LaunchRequest
+from warmset.launch.surface import refuse
+
+SPEC = "TieringOffloadingSpec"
+ACCESS_KEY, SECRET_KEY = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
+
+
+def disk_parts(request: LaunchRequest) -> Parts:
+    """Files below the host tier."""
+    tier = {"type": _tier_type(request, "fs", "fs_python"), "root_dir": request.disk_path}
+    notes = [
+        "the disk tier never deletes and has no size limit of its own: give it a volume (or a quota) of the size "
+        "that it may take, and clean it with `warmset tier gc`",
+    ]
+    return _parts(request, tier, tuple(notes), disk_path=request.disk_path)
+
+
+def object_parts(request: LaunchRequest) -> Parts:
+    """An object store below the host tier, through NIXL."""
+    kind = _tier_type(request, "obj")
+    bucket, prefix = request.bucket
+    endpoint = request.endpoint or "https://s3.amazonaws.com"
+    store: dict[str, Any] = {
+        "bucket": bucket,
+        "endpoint_override": endpoint,
+        "scheme": urlsplit(endpoint).scheme,
+    }
+    keys = request.engine.extra_config_keys(CONNECTOR, SPEC, kind)
+    required = keys["store_config.access_key"].required
+    if required:
+        store |= {"access_key": SECRET % ACCESS_KEY, "secret_key": SECRET % SECRET_KEY}
+    tier: dict[str, Any] = {"type": kind, "store_config": store}
+    if prefix:
+        tier["prefix"] = prefix
+    notes = ["the object tier needs the `nixl` package in the server's environment"]
+    if request.endpoint is None:
+        notes.append("no `--endpoint` was given: AWS S3 is assumed")
+    notes.append(
+        f"credentials are taken from {ACCESS_KEY} and {SECRET_KEY}; "
+        + (
+            f"vLLM {request.engine.version} wants them in its configuration, so they are visible in the process list"
+            if required
+            else "left out, the default chain of the AWS SDK acts (variables, files, roles)"
+        )
+    )
+    return _parts(request, tier, tuple(notes), secrets=(ACCESS_KEY, SECRET_KEY), required_secrets=required)
+
+
+def _tier_type(request: LaunchRequest, *names: str) -> str:
+    """The version's own name for the kind of tier; a version without any is refused."""
+    surface_of(request)
+    engine = request.engine
+    for name in names:
+        if engine.tier(name) is not None:
+            return name
+    able = {v for name in names for v in engine.versions_with("connector", name)}
+    return refuse(engine, f"has no `{names[0]}` tier below host memory", tuple(sorted(able)))
+
+
+def _parts(request: LaunchRequest, tier: dict[str, Any], notes: tuple[str, ...], **rest: Any) -> Parts:
+    surface = surface_of(request)
+    size, conversion = host_tier(request, surface)
+    config = surface.transfer_config(CONNECTOR, {"spec_name": SPEC, **size, "secondary_tiers": [tier]})
+    env, seed_notes = hash_seed(request)
+    shm_bytes = shared_memory_bytes(request, SPEC)
+    return Parts(
+        server=vllm_process(request, surface, transfer_config=config, env=env),
+        transfer_config=config,
+        host_memory_bytes=request.tier_bytes * request.dp,
+        shm_bytes=shm_bytes,
+        conversions=(conversion,),
+        notes=(
+            *platform_notes(request.engine),
+            *shm_notes(request.engine, shm_bytes, SPEC),
+            *seed_notes,
+            *notes,
+            *hybrid_notes(request, CONNECTOR),
+        ),
+        **rest,
+    )

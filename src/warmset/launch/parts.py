@@ -1,0 +1,69 @@
+"""What a backend needs, before any target decides how to write it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from warmset.units import GIB
+
+# Message queues and NCCL live in /dev/shm beside the tier.
+SHM_BASE_BYTES = 2 * GIB
+
+# A credential is written as this and nothing else; every target turns it into its own kind of reference.
+SECRET = "${%s}"  # noqa: S105  # a format, not a password
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """One size on its way into a setting: `bytes` became `value`, which the setting counts in `unit`."""
+
+    setting: str
+    value: str
+    unit: str
+    bytes: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process: its command and the environment that it needs beside the usual one."""
+
+    name: str
+    argv: tuple[str, ...]
+    image: str
+    port: int
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The processes of one launch and what their host must give them.
+
+    Attributes:
+        server: the inference server.
+        cache_server: LMCache's server, where there is one.
+        transfer_config: the KVTransferConfig that the server gets, if any.
+        host_memory_bytes: memory of all tiers on the host, all replicas.
+        shm_bytes: what /dev/shm must hold for the tier, all replicas; 0 where the tier is elsewhere.
+        disk_path: directory on the host that must be there for the server.
+        secrets: environment variables that carry credentials.
+        required_secrets: whether the server cannot start without them.
+        lmcache_env: LMCache settings, apart from the rest because a chart has fields for them.
+    """
+
+    server: Process
+    cache_server: Process | None = None
+    transfer_config: Mapping[str, Any] | None = None
+    host_memory_bytes: int = 0
+    shm_bytes: int = 0
+    disk_path: str | None = None
+    secrets: tuple[str, ...] = ()
+    required_secrets: bool = False
+    lmcache_env: Mapping[str, str] = field(default_factory=dict)
+    conversions: tuple[Conversion, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Everything that the server's process gets, LMCache settings included."""
+        return {**self.server.env, **self.lmcache_env}

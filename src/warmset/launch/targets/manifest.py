@@ -1,0 +1,113 @@
+"""What the YAML targets share: names, sizes and one way to write."""
+
+import re
+from typing import Any
+
+from warmset.launch.amounts import ceil_gib
+from warmset.launch.parts import SECRET, SHM_BASE_BYTES, Parts
+from warmset.launch.request import UNNAMED_MODEL, LaunchRequest
+from warmset.units import GIB
+
+# For the server's own code, tokenizer and weights on their way to the device, beside the tier.
+SERVER_MEMORY_BYTES = 16 * GIB
+
+# The Kubernetes Secret that holds the credentials of an object store.
+OBJECT_SECRET = "kv-object-store"  # noqa: S105  # a name, not a password
+
+KV_VOLUME = "kv-cache"
+
+
+def to_yaml(*documents: dict[str, Any]) -> str:
+    """YAML, keys in their own order, strings never folded, nothing written as an alias."""
+    import yaml
+
+    class Plain(yaml.SafeDumper):
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    text: str = yaml.dump_all(documents, Dumper=Plain, sort_keys=False, allow_unicode=True, width=1_000_000)
+    return text
+
+
+def resource_name(request: LaunchRequest) -> str:
+    """The model as a DNS label."""
+    tail = (request.model or UNNAMED_MODEL).rstrip("/").split("/")[-1].lower()
+    label = re.sub(r"[^a-z0-9]+", "-", tail).strip("-")[:40].strip("-")
+    return label if label[:1].isalpha() else f"model-{label}".strip("-")
+
+
+def shm_gib(parts: Parts) -> int:
+    """Size of /dev/shm in whole GiB: the tier, if it lives there, and the base."""
+    return ceil_gib(parts.shm_bytes + SHM_BASE_BYTES)
+
+
+def memory_gib(parts: Parts) -> int:
+    """Memory of the server's container in whole GiB: tiers (unless a cache server has them), /dev/shm and the rest."""
+    tier = 0 if parts.cache_server is not None else parts.host_memory_bytes
+    return ceil_gib(tier + SHM_BASE_BYTES + SERVER_MEMORY_BYTES)
+
+
+def kubernetes_text(text: str, secrets: tuple[str, ...] = ()) -> str:
+    """Text for a container's command: Kubernetes fills `$(NAME)` in, and nothing else."""
+    for name in secrets:
+        text = text.replace(SECRET % name, f"$({name})")
+    return text
+
+
+def kubernetes_env(parts: Parts, *, without: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    """The environment as Kubernetes wants it; credentials come from a Secret."""
+    env: list[dict[str, Any]] = [
+        {"name": name, "value": value} for name, value in parts.env.items() if name not in without
+    ]
+    if parts.cache_server is not None:
+        env.append({"name": "NODE_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}})
+    for name in parts.secrets:
+        reference: dict[str, Any] = {"name": OBJECT_SECRET, "key": name}
+        if not parts.required_secrets:
+            reference["optional"] = True
+        env.append({"name": name, "valueFrom": {"secretKeyRef": reference}})
+    return env
+
+
+def kv_volume(parts: Parts) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Volumes and mounts of the disk tier: the node's own directory, so that it outlives the pod."""
+    if parts.disk_path is None or parts.cache_server is not None:
+        return [], []
+    return node_directory(parts.disk_path)
+
+
+def node_directory(path: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """A volume on a directory of the node, mounted at the same path."""
+    volume = {"name": KV_VOLUME, "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
+    return [volume], [{"name": KV_VOLUME, "mountPath": path}]
+
+
+def cache_server_manifest(parts: Parts) -> dict[str, Any]:
+    """LMCache's server on every node with GPUs, reached by its node's address."""
+    process = parts.cache_server
+    assert process is not None
+    volumes, mounts = node_directory(parts.disk_path) if parts.disk_path else ([], [])
+    memory = f"{ceil_gib(parts.host_memory_bytes + SHM_BASE_BYTES)}Gi"
+    container: dict[str, Any] = {
+        "name": process.name,
+        "image": process.image,
+        "command": list(process.argv),
+        "ports": [{"name": "clients", "containerPort": process.port, "hostPort": process.port}],
+        "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}],
+        "resources": {"requests": {"cpu": "4", "memory": memory}, "limits": {"memory": memory}},
+    }
+    if mounts:
+        container["volumeMounts"] = mounts
+    pod: dict[str, Any] = {"runtimeClassName": "nvidia", "containers": [container]}
+    if volumes:
+        pod["volumes"] = volumes
+    labels = {"app": "lmcache-server"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "lmcache-server"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
