@@ -184,3 +184,27 @@ def test_integers_of_many_digits(tmp_path: Path) -> None:
     file.write_text('{"num_hidden_layers": ' + "9" * 100_000 + "}")
     with pytest.raises(InputError):
         load(file)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        plain(model_type="nemotron_h", hybrid_override_pattern="M" * 1_000_000),
+        plain(model_type="zamba2", layers_block_type=["mamba"] * 150_000),
+    ],
+)
+def test_patterns_without_end(config: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="not between 1 and 4,096"):
+        from_config(config)
+
+
+def test_the_largest_model_is_still_quick() -> None:
+    config = plain(
+        model_type="deepseek_v4",
+        num_hidden_layers=4096,
+        head_dim=512,
+        sliding_window=128,
+        index_head_dim=128,
+        compress_ratios=[4, 128] * 2048,
+    )
+    assert from_config(config).footprint(pp=64).bytes_per_token > 0

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from warmset.geometry.cache import Cache
-from warmset.geometry.config import Config
+from warmset.geometry.config import Config, check_integer
 from warmset.geometry.readers.drafts import draft_count
 from warmset.geometry.readers.parts import (
     Parts,
@@ -28,7 +28,7 @@ def read_nemotron(config: Config) -> Parts:
     kinds = _nemotron_kinds(config, "hybrid_override_pattern", "layers_block_type")
     if kinds is None:
         raise unknown(config, "hybrid_override_pattern")
-    layers, heads = len(kinds), read_heads(config)
+    layers, heads = check_integer(len(kinds), "hybrid_override_pattern", kind="layers"), read_heads(config)
     window = config.maybe_integer("sliding_window", kind="tokens", low=0) or None
     state = mamba2(
         config,
@@ -121,7 +121,7 @@ def read_zamba2(config: Config) -> Parts:
     kinds = config.strings("layers_block_type")
     if kinds is None:
         raise unknown(config, "layers_block_type")
-    layers = len(kinds)
+    layers = check_integer(len(kinds), "layers_block_type", kind="layers")
     heads = read_heads(config, kv=attention_heads(config))
     state = mamba2(
         config,

@@ -24,24 +24,25 @@ Reader = Callable[[Config], Parts]
 
 PLAIN = frozenset(
     """
-    aquila arcee arctic aria_text baichuan bailing_moe bitnet bloom chatglm codegen cohere deepseek
-    diffllama dots1 ernie4_5 ernie4_5_moe ernie4_5_vl_moe_text exaone flex_olmo gemma glm glm4
-    glm4_moe glm4v_moe_text glm4v_text glm_ocr_text gpt2 gpt_neox gptj granite granitemoe
-    granitemoeshared helium hunyuan hunyuan_v1_dense hunyuan_v1_moe hy_v3 hyperclovax internlm
-    internlm2 jais jais2 mimo minicpm minimax_m2 mixtral nemotron olmo olmo2 olmoe opt orion
-    persimmon phi phi3 phi3_v phi3small phimoe qwen qwen2 qwen2_5_omni_text qwen2_5_vl
-    qwen2_5_vl_text qwen2_moe qwen2_vl qwen2_vl_text qwen3 qwen3_moe qwen3_omni_moe_text
-    qwen3_vl_moe_text qwen3_vl_text seed_oss solar stablelm stablelm_epoch starcoder2 step1
-    step3_text telechat telechat2 teleflm xverse yi
+    aquila arcee arctic aria_text baichuan bailing_moe bailing_moe_v2 bitnet bloom chameleon chatglm
+    codegen cohere deepseek diffllama dots1 dots_ocr ernie4_5 ernie4_5_moe ernie4_5_moe_vl
+    ernie4_5_vl_moe_text exaone flex_olmo gemma glm glm4 glm4_moe glm4v_moe_text glm4v_text
+    glm_ocr_text gpt2 gpt_neox gptj granite granitemoe granitemoeshared helium hunyuan
+    hunyuan_v1_dense hunyuan_v1_moe hy_v3 hyperclovax internlm internlm2 jais jais2 mimo minicpm
+    minicpmo minicpmv minimax_m2 mixtral molmo nanbeige nemotron olmo olmo2 olmoe opt orion
+    persimmon phi phi3 phi3_v phi3small phi4_multimodal phi4mm phimoe qwen qwen2 qwen2_5_omni_text
+    qwen2_5_vl qwen2_5_vl_text qwen2_moe qwen2_vl qwen2_vl_text qwen3 qwen3_moe qwen3_omni_moe_text
+    qwen3_vl_moe_text qwen3_vl_text sarvam_moe seed_oss solar solar_open stablelm stablelm_epoch
+    starcoder2 step1 step3_text telechat telechat2 teleflm xverse yi
     """.split()  # noqa: SIM905  # one name per word reads better than one per line
 )
 
 # Models whose layers follow `layer_types`, or mix windows by a pattern: vLLM's Llama reads the list too.
 WINDOWED = frozenset(
     """
-    afmoe apertus cohere2 cohere2_moe cwm exaone4 exaone_moe gemma2 gemma3 gemma3_text gpt_oss
-    granite_swa granitemoe_swa internlm3 iquestcoder laguna llama mellum ministral ministral3
-    mistral olmo3 rnj1 smollm3 telechat3 vaultgemma
+    afmoe apertus cohere2 cohere2_moe cwm exaone4 exaone4_5_text exaone_moe gemma2 gemma3
+    gemma3_text gpt_oss granite_swa granitemoe_swa internlm3 iquestcoder laguna llama mellum
+    ministral ministral3 mistral olmo3 rnj1 smollm3 telechat3 vaultgemma
     """.split()  # noqa: SIM905  # one name per word reads better than one per line
 )
 

@@ -24,6 +24,7 @@ PATTERNS: dict[str, tuple[int, str | None, bool]] = {
     "cohere2": (4, "sliding_window_pattern", False),
     "cwm": (4, None, True),
     "exaone4": (4, "sliding_window_pattern", False),
+    "exaone4_5_text": (4, "sliding_window_pattern", False),
     "exaone_moe": (4, "sliding_window_pattern", False),
     "gemma2": (2, None, False),
     "gemma3": (6, "sliding_window_pattern", False),
