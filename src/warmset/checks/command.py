@@ -59,8 +59,6 @@ _SWITCHES_WITH_VALUE = frozenset(("--enable-prefix-caching", "--disable-log-stat
 _LOOKS_LIKE_FLAG = re.compile(r"-{1,2}[A-Za-z]")
 
 
-# Scripts inside scripts; a variable may even hold the command that expands it.
-_MAX_NESTING = 6
 # Programs that print or search a text and do not run it.
 _TALKERS = frozenset(
     ("echo", "printf", "grep", "sed", "awk", "cat", "pkill", "pgrep", "git", "export", "log")
@@ -80,6 +78,13 @@ class Found:
     image: Image | None = None
     resources: Resources | None = None
     env: Mapping[str, Word] | None = None
+
+
+@dataclass(slots=True)
+class Budget:
+    """How many scripts inside scripts may still be read: a variable may hold the command that expands it."""
+
+    scripts: int = 64
 
 
 def find_server(words: Sequence[Word]) -> Found | None:
@@ -129,10 +134,11 @@ def launches(
     *,
     unexported: Mapping[str, Word] | None = None,
     base: ServerLaunch | None = None,
-    depth: int = 0,
+    budget: "Budget | None" = None,
 ) -> list[ServerLaunch]:
     """The servers that one command line starts; `sh -c` is read as the script that it is."""
-    if not words or depth > _MAX_NESTING:
+    budget = budget or Budget()
+    if not words:
         return []
     script = nested_shell(words)
     if script is not None:
@@ -140,10 +146,10 @@ def launches(
         shell_env = {**env, **(wrapped.env or {})} if wrapped else dict(env)
         if wrapped is not None:
             base = _based(base, wrapped, words)
-        return script_launches(script.body, shell_env, base=base, depth=depth + 1)
+        return script_launches(script.body, shell_env, base=base, budget=budget)
     found = find_server(words)
     if found is None and (inner := _quoted(words)) is not None:
-        return script_launches(inner.body, env, base=base, depth=depth + 1)
+        return script_launches(inner.body, env, base=base, budget=budget)
     if found is None or found.server == "unknown":
         return []
     all_env = {**env, **_env_words(words[: found.at]), **(found.env or {})}
@@ -160,19 +166,21 @@ def _quoted(words: Sequence[Word]) -> Word | None:
 
 
 def script_launches(
-    text: Text, env: Mapping[str, Word], *, base: ServerLaunch | None = None, depth: int = 0
+    text: Text, env: Mapping[str, Word], *, base: ServerLaunch | None = None, budget: "Budget | None" = None
 ) -> list[ServerLaunch]:
     """The servers that a script starts, in order."""
+    budget = budget or Budget()
+    budget.scripts -= 1
     out: list[ServerLaunch] = []
     version = lmcache = None
-    for command in commands(text, env):
+    for command in commands(text, env) if budget.scripts >= 0 else ():
         version = _installed(command.words, "vllm") or version
         lmcache = _installed(command.words, "lmcache") or lmcache
         if not command.words:
             continue
         exported = {**command.exported, **command.inline}
         for launch in launches(
-            command.words, exported, unexported=dict(command.plain), base=base, depth=depth
+            command.words, exported, unexported=dict(command.plain), base=base, budget=budget
         ):
             if launch.version is None and launch.server == "vllm" and version:
                 launch = launch.with_(version=version, version_source="installed by the script")

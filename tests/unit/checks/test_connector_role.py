@@ -1,0 +1,49 @@
+"""The rule `connector-role`: where it speaks, and where it keeps silent."""
+
+from typing import Any
+
+import pytest
+
+RULE = "connector-role"
+FIRES: list[dict[str, Any]] = [
+    {
+        "text": 'vllm serve Qwen/Qwen3-8B --kv-transfer-config \'{"kv_connector":"OffloadingConnector","engine_id":"e","kv_connector_extra_config":{"cpu_bytes_to_use":42949672960}}\'',
+        "severity": "error",
+        "says": "missing",
+    },
+    {
+        "text": 'vllm serve Qwen/Qwen3-8B --kv-transfer-config \'{"kv_connector":"OffloadingConnector","kv_role":"both","kv_connector_extra_config":{"cpu_bytes_to_use":42949672960}}\'',
+        "severity": "error",
+        "says": "is no role",
+    },
+    {
+        "text": 'vllm serve Qwen/Qwen3-8B --kv-transfer-config \'{"kv_connector":"OffloadingConnector","kv_role":"kv_producer","kv_connector_extra_config":{"cpu_bytes_to_use":42949672960}}\'',
+        "severity": "warning",
+        "says": "never loads",
+    },
+]
+SILENT: list[dict[str, Any]] = [
+    {
+        "text": 'vllm serve Qwen/Qwen3-8B --kv-transfer-config \'{"kv_connector":"OffloadingConnector","kv_role":"kv_both","kv_connector_extra_config":{"cpu_bytes_to_use":42949672960}}\''
+    },
+    {"text": "vllm serve M --kv-offloading-size 4"},
+    {
+        "text": 'vllm serve Qwen/Qwen3-8B --kv-transfer-config \'{"kv_connector":"NixlConnector","kv_role":"kv_producer"}\''
+    },
+]
+
+
+@pytest.mark.parametrize("case", FIRES)
+def test_speaks(checked: Any, case: dict[str, Any]) -> None:
+    found = [f for f in checked(case) if f.rule == RULE]
+    assert any(
+        f.severity == case["severity"]
+        and case.get("says", "") in f.message
+        and case.get("fix", "") in (f.fix or "")
+        for f in found
+    ), found
+
+
+@pytest.mark.parametrize("case", SILENT)
+def test_keeps_silent(checked: Any, case: dict[str, Any]) -> None:
+    assert [f for f in checked(case) if f.rule == RULE] == []

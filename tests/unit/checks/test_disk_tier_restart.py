@@ -1,0 +1,38 @@
+"""The rule `disk-tier-restart`: where it speaks, and where it keeps silent."""
+
+from typing import Any
+
+import pytest
+
+RULE = "disk-tier-restart"
+FIRES: list[dict[str, Any]] = [
+    {
+        "text": 'LMCACHE_LOCAL_DISK=file:///d/ LMCACHE_MAX_LOCAL_DISK_SIZE=9 vllm serve Qwen/Qwen3-8B --kv-transfer-config \'{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}\'',
+        "severity": "note",
+        "says": "after a restart",
+    }
+]
+SILENT: list[dict[str, Any]] = [
+    {
+        "text": 'vllm serve Qwen/Qwen3-8B --kv-transfer-config \'{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}\''
+    },
+    {
+        "text": 'vllm serve Qwen/Qwen3-8B --kv-transfer-config \'{"kv_connector":"LMCacheMPConnector","kv_role":"kv_both"}\''
+    },
+]
+
+
+@pytest.mark.parametrize("case", FIRES)
+def test_speaks(checked: Any, case: dict[str, Any]) -> None:
+    found = [f for f in checked(case) if f.rule == RULE]
+    assert any(
+        f.severity == case["severity"]
+        and case.get("says", "") in f.message
+        and case.get("fix", "") in (f.fix or "")
+        for f in found
+    ), found
+
+
+@pytest.mark.parametrize("case", SILENT)
+def test_keeps_silent(checked: Any, case: dict[str, Any]) -> None:
+    assert [f for f in checked(case) if f.rule == RULE] == []
