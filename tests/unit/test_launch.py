@@ -1,0 +1,173 @@
+"""Units, versions and refusals of single launches."""
+
+import json
+
+import pytest
+import yaml
+
+from warmset.errors import InputError, UnknownName, Unsupported
+from warmset.launch import LaunchRequest, write
+from warmset.servers import engine
+
+GIB = 2**30
+
+
+def launch(engine_name="vllm@0.32", tier=230 * GIB, **more):
+    return write(LaunchRequest(engine=engine(engine_name), tier_bytes=tier, model="org/m", **more))
+
+
+def extra(found):
+    return found.transfer_config["kv_connector_extra_config"]
+
+
+def test_native_is_typed_as_each_version_wants_it():
+    assert "num_cpu_blocks" in extra(launch("vllm@0.11.0", bytes_per_token_per_rank=131072))
+    assert launch("vllm@0.16").command == "vllm serve org/m --kv-offloading-size 230"
+    assert launch("vllm@0.14.0", tier=GIB // 2).argv[-1] == "0.5"
+    found = launch("vllm@0.17.0")
+    assert extra(found) == {"cpu_bytes_to_use": 230 * GIB}
+    assert found.transfer_config["kv_load_failure_policy"] == "recompute"
+
+
+def test_blocks_per_rank_are_counted_from_the_geometry():
+    # 230 GiB over 4 ranks, blocks of 16 tokens × 32 KiB per token and rank: 117,760 blocks on each rank.
+    found = launch("vllm@0.13", tp=4, bytes_per_token_per_rank=32768)
+    assert extra(found)["num_cpu_blocks"] == 230 * GIB // 4 // (16 * 32768) == 117_760
+    with pytest.raises(Unsupported, match="bytes per token") as caught:
+        launch("vllm@0.13")
+    assert "vllm@0.14.0" in caught.value.hint
+
+
+def test_units_per_backend():
+    assert (
+        launch("vllm@0.20", backend="lmcache-inprocess", tp=2, pp=2).env["LMCACHE_MAX_LOCAL_CPU_SIZE"]
+        == "57.5"
+    )
+    found = launch(backend="lmcache", dp=2)
+    assert found.cache_server_argv[:4] == ("lmcache", "server", "--l1-size-gb", "460")
+    found = launch("sglang@0.5.23", backend="hicache", tp=2)
+    # 230 GiB / 2 = 123.48 × 10^9 bytes, rounded up.
+    assert found.argv[found.argv.index("--hicache-size") + 1] == "124"
+    assert "--enable-metrics" in found.argv
+    assert found.conversions[0].bytes == 124 * 10**9
+
+
+def test_shared_memory_follows_the_version_and_the_replicas():
+    assert launch("vllm@0.26").shm_bytes == 0
+    assert launch("vllm@0.27").shm_bytes == 230 * GIB
+    assert launch("vllm@0.22", backend="native+disk", dp=2).shm_bytes == 460 * GIB
+    compose = yaml.safe_load(launch(target="compose").files["compose.yaml"])
+    assert compose["services"]["vllm"]["shm_size"] == "232gb"
+
+
+def test_disk_tier_name_and_seed_follow_the_version():
+    old, new = launch("vllm@0.22", backend="native+disk"), launch("vllm@0.29", backend="native+disk")
+    assert extra(old)["secondary_tiers"] == [{"type": "fs_python", "root_dir": "/kv"}]
+    assert extra(new)["secondary_tiers"][0]["type"] == "fs"
+    assert old.env == {"PYTHONHASHSEED": "0"}
+    assert new.env == {}
+
+
+def test_object_tier():
+    found = launch(backend="native+object", object_url="s3://kv/a/b", endpoint="http://minio:9000")
+    tier = extra(found)["secondary_tiers"][0]
+    assert tier == {
+        "type": "obj",
+        "store_config": {"bucket": "kv", "endpoint_override": "http://minio:9000", "scheme": "http"},
+        "prefix": "a/b",
+    }
+    old = launch("vllm@0.25", backend="native+object", object_url="s3://kv")
+    assert extra(old)["secondary_tiers"][0]["store_config"]["access_key"] == "${AWS_ACCESS_KEY_ID}"
+    assert "'\"${AWS_ACCESS_KEY_ID}\"'" in old.command
+
+
+def test_the_worked_helm_example():
+    found = launch("vllm@0.26", backend="lmcache-inprocess", target="helm")
+    model = yaml.safe_load(found.files["values.yaml"])["servingEngineSpec"]["modelSpec"][0]
+    assert model["lmcacheConfig"] == {"enabled": True, "cpuOffloadingBufferSize": "230"}
+    assert any("outdated" in note and "0.26" in note for note in found.notes)
+    assert any("PYTHONHASHSEED" in note for note in found.notes)
+
+
+def test_a_buffer_that_the_chart_would_drop_goes_through_the_environment():
+    found = launch("vllm@0.20", backend="lmcache-inprocess", target="helm", tp=4)
+    model = yaml.safe_load(found.files["values.yaml"])["servingEngineSpec"]["modelSpec"][0]
+    assert model["lmcacheConfig"] == {"enabled": True}
+    assert {"name": "LMCACHE_MAX_LOCAL_CPU_SIZE", "value": "57.5"} in model["env"]
+
+
+def test_in_process_disk_tier_has_both_settings():
+    found = launch(
+        "vllm@0.20", backend="lmcache-inprocess", tp=2, disk_bytes=500 * GIB, disk_path="/mnt/nvme"
+    )
+    assert found.env["LMCACHE_LOCAL_DISK"] == "file:///mnt/nvme/"
+    assert found.env["LMCACHE_MAX_LOCAL_DISK_SIZE"] == "250"
+
+
+def test_lmcache_server_that_cannot_read_the_layout_is_refused():
+    with pytest.raises(Unsupported) as caught:
+        launch(backend="lmcache", lmcache=engine("lmcache@0.4.2"))
+    assert "0.4.7" in caught.value.hint
+
+
+def test_pods_do_not_share_ipc():
+    with pytest.raises(Unsupported, match="IPC"):
+        launch(backend="lmcache", target="helm", lmcache=engine("lmcache@0.5.0"))
+    config = json.loads(launch(backend="lmcache", target="kserve").argv[-1])
+    assert config["kv_connector_extra_config"]["lmcache.mp.isolated_ipc"] is True
+    assert config["kv_connector_module_path"].startswith("lmcache.")
+
+
+def test_unnamed_model_is_said():
+    found = write(LaunchRequest(engine=engine("vllm"), tier_bytes=GIB))
+    assert found.argv[2] == "MODEL"
+    assert any("MODEL" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"tier": 0},
+        {"tier": 2**70},
+        {"tp": 0},
+        {"dp": -1},
+        {"pp": 10**9},
+        {"port": 70000},
+        {"block_size": 0},
+        {"backend": "native", "disk_bytes": GIB},
+        {"backend": "native", "object_url": "s3://bucket"},
+        {"backend": "native+object"},
+        {"backend": "native+object", "object_url": "http://bucket"},
+        {"backend": "native+object", "object_url": "s3://bucket", "endpoint": "https://user:pw@host"},
+        {"backend": "native+object", "object_url": "s3://bucket", "endpoint": "ftp://host"},
+        {"backend": "native+disk", "disk_path": "kv"},
+        {"backend": "native+disk", "disk_path": "/kv$(rm)"},
+        {"kv_dtype": "fp8; rm"},
+        {"backend": "native", "lmcache": engine("lmcache")},
+    ],
+)
+def test_bad_requests_are_refused_with_a_hint(bad):
+    with pytest.raises(InputError) as caught:
+        launch(**bad)
+    assert "`" in caught.value.message
+    assert caught.value.hint
+    assert "pw" not in caught.value.message
+
+
+@pytest.mark.parametrize("model", ["", "-x", "a\nb", "$(id)", "a`b`", "'; rm -rf /'"])
+def test_models_that_no_server_takes(model):
+    with pytest.raises(InputError):
+        LaunchRequest(engine=engine("vllm"), tier_bytes=GIB, model=model)
+
+
+def test_wrong_server_for_a_backend():
+    with pytest.raises(Unsupported) as caught:
+        launch("sglang@0.5.23", backend="native")
+    assert "--engine vllm@" in caught.value.hint
+    with pytest.raises(Unsupported) as caught:
+        launch("vllm@0.32", backend="hicache")
+    assert "--engine sglang@" in caught.value.hint
+    with pytest.raises(UnknownName):
+        launch(backend="nativ")
+    with pytest.raises(UnknownName):
+        launch(target="docker")
