@@ -2,7 +2,7 @@
 
 import heapq
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from warmset.tiers.store import Entry, Store
@@ -12,13 +12,14 @@ _BATCH = 256
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """What one pass did (or would do, for a dry run)."""
+    """What one pass did (or would do, for a dry run); `keys` are the objects that are gone."""
 
     objects: int
     total_bytes: int
     expired_objects: int
     evicted_objects: int
     freed_bytes: int
+    keys: tuple[str, ...] = ()
 
     @property
     def kept_bytes(self) -> int:
@@ -55,17 +56,8 @@ def evict(
         while kept_bytes > target and alive:
             victims.append(heapq.heappop(alive)[2])
             kept_bytes -= victims[-1].size_bytes
+    keys = tuple(entry.key for entry in (*expired, *victims))
     if not dry_run:
-        _delete(store, (entry.key for entry in (*expired, *victims)))
-    return Eviction(len(entries), total_bytes, len(expired), len(victims), total_bytes - kept_bytes)
-
-
-def _delete(store: Store, keys: Iterable[str]) -> None:
-    batch: list[str] = []
-    for key in keys:
-        batch.append(key)
-        if len(batch) == _BATCH:
-            store.delete(batch)
-            batch = []
-    if batch:
-        store.delete(batch)
+        for start in range(0, len(keys), _BATCH):
+            store.delete(keys[start : start + _BATCH])
+    return Eviction(len(entries), total_bytes, len(expired), len(victims), total_bytes - kept_bytes, keys)

@@ -178,6 +178,11 @@ class Lookups:
             self._missing_until.pop(key, None)
 
     @property
+    def hanging(self) -> int:
+        """Threads that wait for a store that does not answer."""
+        return self._workers.hanging
+
+    @property
     def waiting(self) -> bool:
         """Whether some answer is still awaited."""
         return any(q.answer is None for q in self._questions.values())

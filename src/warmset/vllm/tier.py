@@ -1,0 +1,348 @@
+"""A tier below RAM for vLLM's native tiering: it serves only blocks that it has verified, and no request waits for it
+longer than a deadline.
+
+"secondary_tiers": [{"type": "WarmsetTier", "module_path": "warmset.vllm.tier", "store": "file:///kv",
+                     "capacity_bytes": 2199023255552, "max_age_seconds": 604800, "lookup_deadline_seconds": 1.0}]
+"""
+
+import hashlib
+import threading
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from warmset.vllm.versions import require_vllm
+
+require_vllm("0.28", "it has no tiers from outside (`module_path` of a secondary tier)")
+
+from vllm.logger import init_logger  # noqa: E402
+from vllm.v1.kv_offload.base import (  # noqa: E402
+    Locality,
+    LookupResult,
+    Medium,
+    OffloadingEvent,
+    OffloadKey,
+    ReqContext,
+    RequestOffloadingContext,
+    ScheduleEndContext,
+    get_offload_block_hash,
+    get_offload_group_idx,
+)
+from vllm.v1.kv_offload.tiering.base import JobResult, SecondaryTierManager, TransferJob  # noqa: E402
+
+from warmset.errors import WarmsetError  # noqa: E402
+from warmset.tiers.breaker import CircuitBreaker  # noqa: E402
+from warmset.tiers.errors import StoreError  # noqa: E402
+from warmset.tiers.evict import Eviction, evict  # noqa: E402
+from warmset.tiers.lookup import Lookups  # noqa: E402
+from warmset.tiers.transfer import Outcome, Transfers  # noqa: E402
+from warmset.tiers.url import StoreOptions, open_store  # noqa: E402
+from warmset.tiers.verify import VerifyingStore  # noqa: E402
+from warmset.vllm.namespace import fingerprint  # noqa: E402
+from warmset.vllm.tier_metrics import TierMetrics, definitions  # noqa: E402
+
+logger = init_logger(__name__)
+
+# Every key of this tier starts with this; an eviction pass touches nothing else in the store.
+_ROOT = "kv/"
+_EVICTION_INTERVAL_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """What the user may set; bytes and seconds."""
+
+    store: str
+    capacity_bytes: int | None = None
+    max_age_seconds: float | None = None
+    lookup_deadline_seconds: float = 1.0
+    load_deadline_seconds: float = 5.0
+    store_deadline_seconds: float = 30.0
+    load_threads: int = 8
+    store_threads: int = 4
+    queued_store_bytes: int = 1 << 30
+    tenant: str = ""
+    model_path: str | None = None
+    endpoint: str | None = None
+    region: str | None = None
+    ca_file: str | None = None
+    fsync: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("capacity_bytes", "max_age_seconds", "lookup_deadline_seconds", "load_deadline_seconds"):
+            value = getattr(self, name)
+            if value is not None and (
+                isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0
+            ):
+                raise ValueError(f"`{name}` of the warmset tier is `{value}`: it must be a number above 0")
+
+
+class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
+    """Blocks in a store, under keys that only byte-compatible engines share. Everything here runs on the scheduler's
+    thread and returns at once; the store is only touched by the threads of Lookups, Transfers and the evictor."""
+
+    medium: ClassVar[Medium] = Medium.STORAGE
+
+    def __init__(
+        self,
+        offloading_spec: Any,
+        primary_kv_view: memoryview,
+        tier_type: str,
+        backpressure_detector: Any = None,
+        enable_kv_events: bool = False,
+        locality: str | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(offloading_spec, primary_kv_view, tier_type, backpressure_detector)
+        try:
+            self._settings = _Settings(**settings)
+        except TypeError as error:
+            raise ValueError(
+                f"warmset tier: {error}; known keys are {', '.join(_Settings.__slots__)}"
+            ) from None
+        self.locality = Locality(locality) if locality is not None else None
+        facts = fingerprint(
+            offloading_spec,
+            block_bytes=self.block_size_bytes,
+            tenant=self._settings.tenant,
+            model_path=self._settings.model_path,
+        )
+        self._namespace = _ROOT + hashlib.blake2b(facts.encode(), digest_size=12).hexdigest()
+        self._breaker = CircuitBreaker(self._open())
+        store = VerifyingStore(self._breaker, fingerprint=facts)
+        self._lookups = Lookups(
+            store.exists,
+            deadline_seconds=self._settings.lookup_deadline_seconds,
+            available=lambda: self._breaker.accepts,
+            on_expired=self._breaker.report_failure,
+        )
+        self._transfers = Transfers(
+            store,
+            primary_kv_view,
+            load_deadline_seconds=self._settings.load_deadline_seconds,
+            store_deadline_seconds=self._settings.store_deadline_seconds,
+            load_threads=self._settings.load_threads,
+            store_threads=self._settings.store_threads,
+            queued_store_bytes=self._settings.queued_store_bytes,
+            on_expired=self._breaker.report_failure,
+            on_full=lambda: self._evictor.hurry(),
+        )
+        self._evictor = _Evictor(self._breaker, self._settings)
+        self._metrics = TierMetrics(tier_type)
+        self._keys: dict[str, OffloadKey] = {}
+        wants_events = enable_kv_events and offloading_spec.kv_events_config.enable_kv_cache_events
+        self._events: list[OffloadingEvent] | None = [] if wants_events else None
+        logger.info("warmset tier: %s, namespace %s", self._settings.store, self._namespace)
+
+    def lookup(self, key: OffloadKey, req_context: ReqContext) -> LookupResult:
+        """HIT, MISS, or RETRY while the store is being asked, for no longer than the deadline."""
+        found = self._lookups.ask(
+            req_context.req_id,
+            self._name(key),
+            group=get_offload_group_idx(key),
+            position=req_context.get_offload_key_position(key),
+        )
+        if found is None:
+            return LookupResult.RETRY
+        return LookupResult.HIT if found else LookupResult.MISS
+
+    def submit_store(self, job_metadata: TransferJob) -> None:
+        """Queue blocks of the host tier to be stored."""
+        self._submit(self._transfers.store, job_metadata)
+
+    def submit_load(self, job_metadata: TransferJob) -> None:
+        """Queue blocks to be loaded into slots of the host tier."""
+        self._submit(self._transfers.load, job_metadata)
+
+    def get_finished_jobs(self) -> Iterable[JobResult]:
+        """Every job once: when it ended, or when its deadline passed."""
+        return [self._result(outcome) for outcome in self._transfers.finished()]
+
+    def has_pending_work(self) -> bool:
+        """Whether the engine must keep stepping for this tier."""
+        return self._transfers.active > 0 or self._lookups.waiting
+
+    def touch(self, keys: Collection[OffloadKey], req_context: ReqContext) -> None:
+        """Note the use of blocks, tail first: an ancestor is never evicted before its descendants."""
+        self._evictor.touch([self._name(key) for key in reversed(list(keys))])
+
+    def on_new_request(self, req_context: ReqContext) -> RequestOffloadingContext:
+        """Blocks are offered as they are computed."""
+        return RequestOffloadingContext()
+
+    def on_request_finished(self, req_context: ReqContext) -> None:
+        """Drop what only this request asked for."""
+        self._lookups.forget(req_context.req_id)
+
+    def on_schedule_end(self, context: ScheduleEndContext) -> None:
+        """Send this step's questions, while the model runs."""
+        self._lookups.flush()
+        for done in self._evictor.take():
+            self._metrics.on_eviction(done)
+            self._announce(
+                [_key_of(k) for k in done.keys if k.startswith(self._namespace + "/")], removed=True
+            )
+
+    def take_events(self) -> Iterable[OffloadingEvent]:
+        """Blocks stored and removed since the last call."""
+        if self._events:
+            events, self._events = self._events, []
+            return events
+        return ()
+
+    def drain_jobs(self) -> None:
+        """Return when no transfer touches the host tier any more."""
+        self._transfers.drain()
+
+    def shutdown(self) -> None:
+        """End all threads but those that hang in the store, which are daemons."""
+        self._transfers.shutdown()
+        self._lookups.shutdown()
+        self._evictor.shutdown()
+        self._breaker.close()
+
+    @classmethod
+    def build_metric_definitions(cls, extra_config: dict[str, Any]) -> dict[str, Any]:
+        """See `warmset.vllm.tier_metrics`."""
+        return dict(definitions())
+
+    def get_stats(self) -> Any:
+        """Metric increments since the last call."""
+        return self._metrics.take(self._lookups, self._transfers, self._breaker)
+
+    def _open(self) -> Any:
+        settings = self._settings
+        options = StoreOptions(
+            endpoint=settings.endpoint,
+            region=settings.region,
+            ca_file=Path(settings.ca_file) if settings.ca_file else None,
+            # A request that the deadline has given up on need not go on.
+            timeout_seconds=max(settings.load_deadline_seconds, settings.lookup_deadline_seconds),
+            fsync=settings.fsync,
+        )
+        try:
+            return open_store(settings.store, options)
+        except WarmsetError as error:
+            raise ValueError(
+                f"warmset tier: {error.message}" + (f" ({error.hint})" if error.hint else "")
+            ) from None
+
+    def _name(self, key: OffloadKey) -> str:
+        text = get_offload_block_hash(key).hex()
+        return f"{self._namespace}/{get_offload_group_idx(key)}/{text[:2]}/{text}"
+
+    def _submit(self, action: Any, job: TransferJob) -> None:
+        names = [self._name(key) for key in job.keys]
+        self._keys.update(zip(names, job.keys, strict=True))
+        action(job.job_id, names, [int(chunk) for chunk in job.chunk_ids])
+
+    def _result(self, outcome: Outcome) -> JobResult:
+        self._metrics.on_outcome(outcome)
+        keys = {name: self._keys.pop(name, None) or _key_of(name) for name in outcome.keys}
+        done = set(outcome.done)
+        if outcome.is_load:
+            self._lookups.mark_missing([name for name in outcome.keys if name not in done])
+        else:
+            self._lookups.mark_stored(outcome.done)
+            self._announce([keys[name] for name in outcome.done], removed=False)
+            self._evictor.wrote(outcome.moved_bytes)
+        return JobResult(
+            job_id=outcome.job_id,
+            success=outcome.success,
+            successful_keys=tuple(keys[name] for name in outcome.done) or None,
+            transfer_time=outcome.seconds,
+            transfer_bytes=outcome.moved_bytes,
+        )
+
+    def _announce(self, keys: list[OffloadKey], *, removed: bool) -> None:
+        if self._events is not None and keys:
+            self._events.append(
+                OffloadingEvent(
+                    keys=keys,
+                    medium=self.medium,
+                    removed=removed,
+                    locality=self.locality,
+                    ownership=self.tier_type,
+                )
+            )
+
+
+class _Evictor:
+    """Bounds the store in a thread of its own: now and then, after much was written, and when the store is full."""
+
+    def __init__(self, store: CircuitBreaker, settings: _Settings) -> None:
+        self._store, self._settings = store, settings
+        self._wake = threading.Event()
+        self._lock = threading.Lock()
+        self._done: list[Eviction] = []
+        self._touched: list[str] = []
+        self._written_bytes = 0
+        self._stopped = False
+        self._bounded = settings.capacity_bytes is not None or settings.max_age_seconds is not None
+        self._thread = threading.Thread(target=self._run, name="warmset-evict", daemon=True)
+        self._thread.start()
+
+    def touch(self, names: list[str]) -> None:
+        """Note uses; they are written to the store in the background."""
+        with self._lock:
+            # Recency is a hint: a burst beyond this may be forgotten.
+            if len(self._touched) < 100_000:
+                self._touched.extend(names)
+
+    def wrote(self, size_bytes: int) -> None:
+        """Count what was stored; a tenth of the capacity is worth a look."""
+        self._written_bytes += size_bytes
+        capacity = self._settings.capacity_bytes
+        if capacity is not None and self._written_bytes > capacity / 10:
+            self._written_bytes = 0
+            self._wake.set()
+
+    def hurry(self) -> None:
+        """The store is full."""
+        self._wake.set()
+
+    def take(self) -> list[Eviction]:
+        """The passes that ended since the last call."""
+        with self._lock:
+            done, self._done = self._done, []
+        return done
+
+    def shutdown(self) -> None:
+        """End the thread, unless it hangs in the store."""
+        self._stopped = True
+        self._wake.set()
+        self._thread.join(1.0)
+
+    def _run(self) -> None:
+        while not self._stopped:
+            began = time.monotonic()
+            try:
+                with self._lock:
+                    touched, self._touched = self._touched, []
+                if touched:
+                    self._store.touch(list(dict.fromkeys(touched)))
+                if self._bounded:
+                    done = evict(
+                        self._store,
+                        prefix=_ROOT,
+                        capacity_bytes=self._settings.capacity_bytes,
+                        max_age_seconds=self._settings.max_age_seconds,
+                    )
+                    with self._lock:
+                        self._done.append(done)
+            except StoreError as error:
+                logger.warning("warmset tier: eviction failed: %s", error.message)
+            except Exception:
+                # The engine must not lose its evictor to one bad pass: without it the store grows without bound.
+                logger.exception("warmset tier: eviction failed")
+            # A pass lists the whole store: a large one must not keep this process busy.
+            took = time.monotonic() - began
+            self._wake.wait(max(_EVICTION_INTERVAL_SECONDS, 20 * took))
+            self._wake.clear()
+
+
+def _key_of(name: str) -> OffloadKey:
+    group, _, text = name.rsplit("/", 3)[1:]
+    return OffloadKey(bytes.fromhex(text) + int(group).to_bytes(4, "big"))
