@@ -85,7 +85,10 @@ def _from_hub(model_id: str, download: bool) -> Geometry:
     try:
         cached = try_to_load_from_cache(model_id, CONFIG_NAME)
         if isinstance(cached, str):
-            return from_config(read_config(Path(cached)), name=model_id)
+            file = Path(cached)
+            return from_config(
+                _with_quantization(read_config(file), file.parent / QUANTIZATION_NAME), name=model_id
+            )
         if download:
             return from_config(read_config(Path(hf_hub_download(model_id, CONFIG_NAME))), name=model_id)
     except HFValidationError:
