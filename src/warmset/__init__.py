@@ -4,23 +4,23 @@
 >>> warmset.footprint(layers=32, kv_heads=8, head_dim=128).bytes_per_token
 Fraction(131072, 1)
 
-`plan`, `footprint` and `geometry` answer the questions of the command line; see `warmset.api`.
+`plan`, `footprint` and `launch` answer the questions of the command line; see `warmset.api`.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from warmset.api import footprint, launch_for, plan
+    from warmset.api import footprint, launch, launch_for, plan
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "footprint", "launch_for", "plan"]
+__all__ = ["__version__", "footprint", "launch", "launch_for", "plan"]
 
 
 def __getattr__(name: str) -> Any:
     """Import on first use: the command line starts without them."""
-    if name == "plan":
-        return import_module("warmset.plan")
+    if name in ("plan", "launch"):
+        return import_module(f"warmset.{name}")
     if name in ("footprint", "launch_for"):
         return getattr(import_module("warmset.api"), name)
     raise AttributeError(f"module `warmset` has no attribute `{name}`")

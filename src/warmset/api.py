@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from warmset.errors import InputError
 from warmset.geometry import Footprint, Geometry, load, uniform
+from warmset.geometry.catalogue import hub_id
 from warmset.plan.make import make_plan
 from warmset.plan.record import Plan
-from warmset.plan.request import PlanRequest
+from warmset.plan.request import PlanRequest, choose_engine
 from warmset.plan.source import read_source
 from warmset.servers import Engine
 from warmset.servers import engine as parse_engine
@@ -253,6 +254,44 @@ def launch_for(
             block_tokens=plan.block_tokens,
         )
     )
+
+
+def launch(
+    model: str | None = None,
+    *,
+    tier: Size,
+    engine: Engine | str | None = None,
+    backend: str | None = None,
+    target: str = "shell",
+    lmcache: Engine | str | None = None,
+    disk: Size | None = None,
+    **more: Any,
+) -> "Launch":
+    """Exactly what to type to serve `model` with a host tier of `tier` per replica, all ranks.
+
+    Sizes are bytes, or text such as `"230GiB"`. `model` is a name of the catalogue, a Hub id or a path; None writes
+    `MODEL`. `more` is passed on to `warmset.launch.LaunchRequest`: `tp`, `pp`, `dp`, `disk_path`, `object_url`,
+    `kv_dtype`, `block_size`, `max_model_len`, …
+
+    Raises Unsupported for what the server version cannot do, and InputError for bad input.
+    """
+    from warmset.launch import LaunchRequest, write
+
+    named = parse_engine(engine) if isinstance(engine, str) else engine
+    server, chosen = choose_engine(named, backend)
+    tier_bytes = _bytes(tier, "tier")
+    assert tier_bytes is not None
+    request = LaunchRequest(
+        model=None if model is None else hub_id(model),
+        tier_bytes=tier_bytes,
+        engine=server,
+        backend=chosen,
+        target=target,
+        lmcache=lmcache_engine(lmcache),
+        disk_bytes=_bytes(disk, "disk"),
+        **more,
+    )
+    return write(request)
 
 
 def _bytes(size: Size | None, name: str) -> int | None:

@@ -52,7 +52,7 @@ def test_the_worked_example(valid: Callable[..., Any]) -> None:
     assert p["decision"]["reasons"]
     assert p["model"] is None
     assert "MODEL" in p["launch"]["command"]
-    assert "230" in p["launch"]["command"]
+    assert f'"cpu_bytes_to_use":{230 * GIB}' in p["launch"]["command"]
     assert any("MODEL" in note for note in p["notes"])
 
 
@@ -72,7 +72,7 @@ def test_the_demo_is_an_answer_for_a_person(warmset: Callable[..., Any]) -> None
     order = [ran.out.index(title) for title in ("Why", "Sizes", "Type this", "Assumed", "Notes")]
     assert order == sorted(order)
     assert "vllm serve meta-llama/Llama-3.1-8B" in ran.out
-    assert "--kv-offloading-size 230" in ran.out
+    assert f'"cpu_bytes_to_use":{230 * GIB}' in ran.out
     assert ran.err == ""
 
 
@@ -213,3 +213,12 @@ def _examples() -> list[str]:
 @pytest.mark.parametrize("line", _examples())
 def test_examples_in_the_docs_run(warmset: Callable[..., Any], line: str) -> None:
     assert warmset(*line.split()[1:]).code == 0
+
+
+def test_launch_from_python() -> None:
+    import warmset
+
+    assert (
+        "--kv-offloading-size 230"
+        in warmset.launch("llama-3.1-8b", tier="230GiB", engine="vllm@0.16").command
+    )

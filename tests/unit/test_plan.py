@@ -175,7 +175,7 @@ def test_more_than_the_host_asks_for_a_lower_tier() -> None:
     assert p.decision.verdict == "add_lower_tier"
     assert p.lower_tier is not None
     assert p.lower_tier.recommended_bytes == 230 * GIB
-    assert p.tier.recommended_bytes == int(128 * GIB * 0.9)
+    assert p.tier.recommended_bytes == 115 * GIB
     assert p.tier.host_memory_bytes <= 128 * GIB
     assert p.backend == "native+disk"
 

@@ -107,9 +107,14 @@ def host(
         ram_bytes=ram_bytes,
         container_limit_bytes=container_limit_bytes,
         dev_shm_bytes=dev_shm_bytes,
-        available_bytes=smallest[0] if smallest else None,
+        available_bytes=_whole_gib(smallest[0]) if smallest else None,
         limited_by=smallest[1] if smallest else None,
     )
+
+
+def _whole_gib(size: int) -> int:
+    """Whole GiB where there is more than one: what a limit leaves need not be odd as well."""
+    return size // GIB * GIB if size >= GIB else size
 
 
 def dev_shm_advice(server: Engine, needed: int, given: int | None) -> str | None:

@@ -67,6 +67,13 @@ def notes(
             f"`{server}` with backend `{tier.backend}` has no tier below host memory: vLLM has it since 0.22 "
             "(`--backend native`)"
         )
+    elif outcome.lower is not None:
+        place = (
+            "`/kv`: put the directory of your disk"
+            if outcome.lower.kind == "disk"
+            else "`bucket`: put your bucket"
+        )
+        said.append(f"where the command says {place} there")
     if request.ranks > _DEVICES_PER_NODE:
         said.append(
             f"{request.ranks} devices span nodes: each node needs memory for its own ranks' share of the tier"

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from warmset.plan.host import DEV_SHM
 from warmset.plan.record import BreakEven, Device, Plan
 from warmset.report.document import Bullets, Code, Document, Facts, Line, Section, Table, Tone
 from warmset.units import format_bytes, format_count, format_gib, format_ratio
@@ -16,6 +17,7 @@ _TONES: dict[str, Tone] = {
     "recompute": "warn",
     "does_not_fit": "bad",
 }
+_KINDS = {"disk": "on disk", "object": "in an object store"}
 _SOURCES = {
     "metrics": "the server's own metrics",
     "log": "the server's own log",
@@ -159,7 +161,10 @@ def document(plan: Plan, launch: "Launch | None") -> Document:
         sections.append(Section("Type this", (*blocks, *((Bullets(launch.notes),) if launch.notes else ()))))
     sections.append(Section("Loading against computing again", (_break_even(plan.break_even),)))
     sections.append(Section("Assumed", (Bullets(plan.assumptions),)))
-    notes = (*plan.tier.conversions, *plan.notes)
+    # The launch's own notes say what /dev/shm must hold, unless the one that was named is too small.
+    said = launch is not None and launch.shm_bytes > 0 and plan.host.dev_shm_bytes is None
+    own = (note for note in plan.notes if not (said and note.startswith(DEV_SHM)))
+    notes = (*plan.tier.conversions, *own)
     if notes:
         sections.append(Section("Notes", (Bullets(notes),)))
     return Document(Line(_headline(plan), _TONES[plan.decision.verdict]), tuple(sections))
@@ -181,7 +186,7 @@ def _headline(plan: Plan) -> str:
             lower = plan.lower_tier
             assert lower is not None
             return (
-                f"Add a lower tier: {format_gib(lower.recommended_bytes)} of {lower.kind} below "
+                f"Add a lower tier: {format_gib(lower.recommended_bytes)} {_KINDS[lower.kind]} below "
                 f"{format_gib(lower.staging_bytes)} of host memory keep {warm} warm."
             )
         case "recompute":
@@ -212,7 +217,7 @@ def _sizes(plan: Plan) -> tuple[Table | Facts, ...]:
     ]
     if tier.host_memory_bytes:
         where = "in /dev/shm" if tier.dev_shm_bytes else "pinned"  # a name in a message
-        of = "" if plan.host.ram_bytes is None else f" of {format_gib(plan.host.ram_bytes)}"
+        of = "" if plan.host.ram_bytes is None else f", of {format_gib(plan.host.ram_bytes)} there"
         rows.append(("host memory", tier.host_memory_bytes, 0, where + of))
     if plan.lower_tier is not None:
         rows.append(
