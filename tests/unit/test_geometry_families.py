@@ -42,6 +42,7 @@ def footprint(model_type: str, **more: Any) -> Footprint:
         ("gemma3_text", {"sliding_window": 512, "head_dim": 64, "sliding_window_pattern": 4}, 2, 6),
         ("cwm", {"sliding_window": 512, "head_dim": 64}, 2, 6),
         ("smollm3", {}, 8, 0),
+        ("laguna", {"sliding_window": 512, "head_dim": 64}, 8, 0),
     ],
 )
 def test_windows(model_type: str, more: dict[str, Any], growing: int, windowed: int) -> None:
@@ -126,6 +127,28 @@ def test_whisper_keeps_its_encoder() -> None:
     assert found.bounded_bytes_per_session == 1500 * 4 * 2 * 512 * 2
     assert found.bytes_per_session(100) == 1600 * 4 * 2 * 512 * 2
     assert found.geometry.max_context_tokens == 448
+
+
+def test_window_layers_with_heads_of_their_own() -> None:
+    config = {
+        "model_type": "step3p5",
+        "num_hidden_layers": 8,
+        "num_attention_heads": 16,
+        "num_attention_groups": 4,
+        "hidden_size": 1024,
+        "head_dim": 64,
+        "sliding_window": 512,
+        "layer_types": ["full_attention", *["sliding_attention"] * 3] * 3,
+        "attention_other_setting": {
+            "attention_type": "sliding_attention",
+            "num_attention_heads": 24,
+            "num_attention_groups": 8,
+            "head_dim": 64,
+        },
+    }
+    found = from_config(config).footprint()
+    assert found.bytes_per_token == 2 * LAYER
+    assert found.windows == {512: 6 * 2 * LAYER}
 
 
 def test_longcat_has_two_latents_per_layer() -> None:

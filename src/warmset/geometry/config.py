@@ -103,7 +103,8 @@ class Config:
 
     def integer(self, *keys: str, default: int | None = None, kind: str = "dim", low: int = 1) -> int:
         """The first of `keys` that is present, as a whole number from `low` up to the limit of its `kind`."""
-        for key in keys:
+        # What the checkpoint states in any spelling comes before a default in another.
+        for key in sorted(keys, key=lambda name: self.text.get(name) is None):
             value = self.raw(key)
             if value is not None:
                 return check_integer(value, key, kind=kind, low=low)

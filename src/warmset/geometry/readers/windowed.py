@@ -36,6 +36,9 @@ PATTERNS: dict[str, tuple[int, str | None, bool]] = {
     "vaultgemma": (2, None, False),
 }
 
+# These have windows only where `layer_types` says so.
+FULL_UNLESS_LISTED = frozenset(("laguna", "mellum", "smollm3"))
+
 # Cohere's window reaches one token further back than its number says.
 WINDOW_OFFSETS = {"cohere2": 1, "cohere2_moe": 1}
 
@@ -68,6 +71,8 @@ def _kinds(config: Config, layers: int) -> tuple[str, ...]:
     if config.model_type == "cohere2_moe":
         return _cohere_moe(config, layers)
     pattern = PATTERNS.get(config.model_type)
+    if config.model_type in FULL_UNLESS_LISTED:
+        return (FULL,) * layers
     if pattern is None:
         # No list and no pattern: a window counts for all layers.
         return (SLIDING if window_tokens(config) else FULL,) * layers
