@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from warmset.cli.options import BYTES, RATIO, output_options, talk
+from warmset.cli.trace import read_options, reading_options
 from warmset.errors import InputError
 from warmset.report.emit import emit
 
@@ -15,7 +16,7 @@ POLICIES = ("lru", "arc", "fifo", "lfu", "optimal")
 
 @click.command(epilog="Exit status: 0 done, 2 bad usage or input, 70 a bug.")
 @click.argument("trace", metavar="TRACE")
-@click.option("--block-tokens", type=int, help="Tokens per block, where the file does not say.")
+@reading_options
 @click.option(
     "--capacities",
     default="auto",
@@ -27,12 +28,9 @@ POLICIES = ("lru", "arc", "fifo", "lfu", "optimal")
 @click.option("--kv-dtype", default="auto", show_default=True, help="KV dtype of the deployment.")
 @click.option("--tp", type=click.IntRange(1), default=1, show_default=True, help="Tensor-parallel ranks.")
 @click.option(
-    "--device",
-    "--device-capacity",
-    "device",
-    metavar="SIZE",
-    help="Device pool above the tier: blocks, or a size with --model.",
+    "--device", type=BYTES, help="Device pool above the tier, with --model; a bare number means GiB."
 )
+@click.option("--device-capacity", type=int, metavar="BLOCKS", help="The same in blocks.")
 @click.option(
     "--tier",
     "inclusion",
@@ -76,20 +74,16 @@ POLICIES = ("lru", "arc", "fifo", "lfu", "optimal")
 @click.option(
     "--load-gbps", type=float, help="GB per second from the tier to the device, for the TTFT estimate."
 )
-@click.option("--skip-bad", is_flag=True, help="Leave out lines that cannot be read, and count them.")
-@click.option("--rechain", is_flag=True, help="Ids are hashes of single blocks: chain them.")
-@click.option("--sort", is_flag=True, help="Order requests by time.")
-@click.option("--time-unit", type=click.Choice(["s", "ms", "us", "ns"]), help="Unit of the file's times.")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write an interactive report.")
 @output_options(tabular=True)
 def command(
     trace: str,
-    block_tokens: int | None,
     capacities: str,
     model: str | None,
     kv_dtype: str,
     tp: int,
-    device: str | None,
+    device: int | None,
+    device_capacity: int | None,
     inclusion: Any,
     concurrency: int | None,
     chunk_tokens: int | None,
@@ -104,14 +98,11 @@ def command(
     scheduler: str | None,
     prefill_tps: float | None,
     load_gbps: float | None,
-    skip_bad: bool,
-    rechain: bool,
-    sort: bool,
-    time_unit: str | None,
     html: Path | None,
     form: str,
     color: str,
     quiet: bool,
+    **reading: Any,
 ) -> None:
     """Show what hit rate each capacity buys on the traffic in TRACE, and where more stops paying.
 
@@ -131,7 +122,7 @@ def command(
     from warmset.curves.study import Question, study
     from warmset.curves.ttft import Speeds
     from warmset.report.curve import csv_document, document, payload
-    from warmset.traces import ReadOptions, read
+    from warmset.traces import read
 
     if load_gbps is not None and (prefill_tps is None or model is None):
         raise InputError(
@@ -142,9 +133,12 @@ def command(
     # Bad figures are refused before a large trace is read.
     per_token = None if model is None else _bytes_per_token(model, kv_dtype, tp)
     _capacities(capacities, None if per_token is None else 1.0)
-    options = ReadOptions(
-        block_tokens=block_tokens, time_unit=time_unit, skip_bad=skip_bad, sort=sort, rechain=rechain
-    )
+    if device is not None and (per_token is None or device_capacity is not None):
+        raise InputError(
+            "`--device` is a size: it needs a model, and no `--device-capacity` beside it",
+            hint="add `--model`, or give `--device-capacity` in blocks alone",
+        )
+    options = read_options(reading)
 
     def ask(tokens_per_block: int) -> Question:
         per_block = None if per_token is None else per_token * tokens_per_block
@@ -162,7 +156,7 @@ def command(
             sample_ratio=sample,
             seed=seed,
             bytes_per_block=per_block,
-            device_blocks=None if device is None else _blocks(device, per_block, "--device"),
+            device_blocks=device_capacity if device is None else int(device / (per_block or 1)),
             inclusion=inclusion,
             concurrency=concurrency,
             speeds=speeds,
@@ -170,12 +164,14 @@ def command(
 
     if sample is None and (workers is not None or scheduler is not None or is_many(trace)):
         raise InputError("many files, or many machines, need a sample", hint="add `--sample 0.01`")
-    if sample is not None and chunk_tokens is None and concurrency is None and not sort:
+    if sample is not None and chunk_tokens is None and concurrency is None and not options.sort:
         answer = _sampled(trace, options, ask, sample, seed, warmup, workers, scheduler)
     else:
-        reading = read(trace, options)
-        traffic = reading.trace
-        for reason, count in reading.skipped.items():
+        found = read(trace, options)
+        traffic = found.trace
+        for note in found.notes:
+            talk(note, quiet=quiet)
+        for reason, count in found.skipped.items():
             talk(f"skipped {count:,}: {reason}", quiet=quiet)
         if chunk_tokens is not None:
             from warmset.curves.chunks import in_chunks
