@@ -1,4 +1,5 @@
 """The rule `env-not-exported`: where it speaks, and where it keeps silent."""
+# ruff: noqa: E501  # commands and manifests are tested as they are typed
 
 from typing import Any
 

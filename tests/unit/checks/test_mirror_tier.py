@@ -1,4 +1,5 @@
 """The rule `mirror-tier`: where it speaks, and where it keeps silent."""
+# commands and manifests are tested as they are typed
 
 from typing import Any
 

@@ -1,4 +1,5 @@
 """The rule `unbounded-cache-server`: where it speaks, and where it keeps silent."""
+# ruff: noqa: E501  # commands and manifests are tested as they are typed
 
 from typing import Any
 
