@@ -19,8 +19,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "launch": ("warmset.cli.launch", "Write exactly what to type, for a server version."),
     "check": ("warmset.cli.check", "Check commands, manifests and logs for KV-offload traps."),
     "curve": ("warmset.cli.curve", "Show what hit rate each capacity buys on real traffic."),
+    "measure": ("warmset.cli.measure", "Judge an offload tier from a server's metrics."),
+    "snapshot": ("warmset.cli.snapshot", "Save what servers export now, for a later `measure`."),
     "tier": ("warmset.cli.tier", "Look into, measure and tend a store below RAM."),
     "trace": ("warmset.cli.trace", "Look at, convert, generate and anonymise traffic."),
+    "lab": ("warmset.cli.lab", "Run the whole circle on a real vLLM, without a GPU."),
     "completion": ("warmset.cli.completion", "Print the completion script of a shell."),
 }
 

@@ -21,6 +21,7 @@ class Shape:
         requests: how many requests to make.
         output_tokens: generated per request; None leaves it to the workload.
         seed: of everything random.
+        longest_tokens: bound of a prompt, where the server has one.
     """
 
     device_tokens: int
@@ -28,6 +29,11 @@ class Shape:
     requests: int
     output_tokens: int | None
     seed: int
+    longest_tokens: int | None = None
+
+    def share(self, parts: int) -> int:
+        """Tokens of one part of the device pool, within the bound of a prompt."""
+        return min(self.device_tokens // parts, self.longest_tokens or self.device_tokens)
 
 
 @dataclass(slots=True)
@@ -52,7 +58,7 @@ def _overflow(shape: Shape) -> list[Request]:
 def _agent(shape: Shape) -> list[Request]:
     """Agents that share one long instruction and grow by tool results, a few steps at a time."""
     random = np.random.default_rng(shape.seed)
-    longest = shape.device_tokens // 3
+    longest = shape.share(3)
     outputs = shape.output_tokens or 12
     instruction = Text((_SYSTEM,), longest // 4)
     agents: list[_Session] = []
@@ -82,7 +88,7 @@ def _agent(shape: Shape) -> list[Request]:
 def _rag(shape: Shape) -> list[Request]:
     """Questions over popular documents: an instruction, two or three documents, a question of its own."""
     random = np.random.default_rng(shape.seed)
-    document_tokens = max(48, shape.device_tokens // 24)
+    document_tokens = max(48, shape.share(6) // 4)
     instruction = Text((_SYSTEM,), document_tokens // 2)
     lists = max(4, round(_between(shape, 0.8) / (2.5 * document_tokens)))
     weights = 1.0 / np.arange(1, lists + 1) ** 0.7
@@ -102,7 +108,7 @@ def _rag(shape: Shape) -> list[Request]:
 def _noreuse(shape: Shape) -> list[Request]:
     """Prompts that have nothing in common."""
     random = np.random.default_rng(shape.seed)
-    longest = shape.device_tokens // 4
+    longest = shape.share(4)
     return [
         Request(
             (Text((_USER, number), int(random.integers(longest // 2, longest))),), shape.output_tokens or 16
@@ -142,7 +148,7 @@ def _between(shape: Shape, share: float) -> float:
 
 def _conversations(shape: Shape, *, warm_tokens: float, cyclic: bool) -> list[Request]:
     random = np.random.default_rng(shape.seed)
-    longest = shape.device_tokens // 4
+    longest = shape.share(4)
     outputs = shape.output_tokens or 16
     user = max(8, longest // 12)
     system = Text((_SYSTEM,), longest // 8)

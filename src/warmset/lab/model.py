@@ -14,6 +14,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from warmset.errors import InputError
+
 Attention = Literal["full", "sliding", "mixed"]
 
 
@@ -38,10 +40,13 @@ class ModelShape:
     window_tokens: int = 64
     max_context_tokens: int = 32768
 
-    @property
-    def kv_bytes_per_token(self) -> int:
-        """Bytes of KV cache per token at float32, over all layers."""
-        return 2 * self.layers * self.kv_heads * self.head_dim * 4
+    def kv_bytes_per_block(self, block_tokens: int) -> int:
+        """Bytes of one block of the server's pool at float32.
+
+        A block serves the layers of one KV cache group; with two kinds of attention that is half of them.
+        """
+        layers = self.layers // 2 if self.attention == "mixed" else self.layers
+        return 2 * layers * self.kv_heads * self.head_dim * 4 * block_tokens
 
 
 def write_model(directory: Path, shape: ModelShape, *, seed: int = 0) -> Path:
@@ -51,6 +56,35 @@ def write_model(directory: Path, shape: ModelShape, *, seed: int = 0) -> Path:
     _write_safetensors(directory / "model.safetensors", _weights(shape, np.random.default_rng(seed)))
     _write_tokenizer(directory, shape.vocabulary)
     return directory
+
+
+def read_shape(directory: Path) -> ModelShape:
+    """The shape of a model that is there already; InputError where its config.json does not say."""
+    try:
+        config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+        heads = int(config["num_attention_heads"])
+        kinds = set(config.get("layer_types") or ())
+        attention: Attention = "full"
+        if len(kinds) > 1:
+            attention = "mixed"
+        elif config.get("sliding_window") and config.get("use_sliding_window", True):
+            attention = "sliding"
+        return ModelShape(
+            layers=int(config["num_hidden_layers"]),
+            hidden=int(config["hidden_size"]),
+            heads=heads,
+            kv_heads=int(config.get("num_key_value_heads") or heads),
+            head_dim=int(config.get("head_dim") or config["hidden_size"] // heads),
+            vocabulary=int(config["vocab_size"]),
+            attention=attention,
+            max_context_tokens=int(config.get("max_position_embeddings", 32768)),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"the config.json of `{directory}` does not describe a model that the lab knows: "
+            f"{type(error).__name__} {error}",
+            hint="the lab runs plain decoder models; leave `--model` out to use its own",
+        ) from None
 
 
 def _config(shape: ModelShape) -> dict[str, Any]:
