@@ -107,7 +107,7 @@ def command(
     """Show what hit rate each capacity buys on the traffic in TRACE, and where more stops paying.
 
     TRACE is a file or format:file; `warmset trace info` shows what is in one. With --sample it may be many:
-    a folder, a pattern or s3://bucket/prefix/, in order of name. A hit rate is hit tokens over the tokens
+    mooncake:folder/, a pattern or s3://bucket/prefix/, in order of name. A hit rate is hit tokens over the tokens
     covered by listed blocks; its share of all prompt tokens stands beside it.
 
     \b

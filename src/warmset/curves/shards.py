@@ -17,14 +17,14 @@ _COPY_BYTES = 8 << 20
 def list_shards(location: str) -> tuple[str, ...]:
     """The files of a trace, in order of name, which must be the order of time.
 
-    `location` is a file, a folder, a pattern such as `day1/*.parquet`, or a folder in an object store
+    `location` is a file, a folder after its format (`mooncake:logs/`), a pattern such as `day1/*.parquet`, or a folder in an object store
     (`s3://bucket/prefix/`); a `format:` before it goes to each file.
     Raises InputError when there is none.
     """
     prefix, place = _split(location)
     if place.startswith(_STORES):
         names = _listed(place)
-    elif Path(place).is_dir():
+    elif _is_folder_of_shards(prefix, place):
         names = [str(p) for p in Path(place).iterdir() if p.is_file() and not p.name.startswith((".", "_"))]
     elif Path(place).exists():
         names = [place]
@@ -44,8 +44,10 @@ def place_of(location: str) -> str:
 
 def is_many(location: str) -> bool:
     """Whether `location` names more than one plain file."""
-    place = place_of(location)
-    return place.startswith(_STORES) or (not Path(place).is_file() and (Path(place).is_dir() or "*" in place))
+    prefix, place = _split(location)
+    if place.startswith(_STORES) or _is_folder_of_shards(prefix, place):
+        return True
+    return "*" in place and not Path(place).exists()
 
 
 def stream_shard(shard: str, options: ReadOptions) -> Iterator[Trace]:
@@ -64,11 +66,16 @@ def stream_shards(shards: tuple[str, ...], options: ReadOptions) -> Iterator[Tra
         yield from stream_shard(shard, options)
 
 
+def _is_folder_of_shards(prefix: str, place: str) -> bool:
+    # A folder without a format, and one of agent sessions, is a trace by itself.
+    return prefix not in ("", "agent:") and Path(place).is_dir()
+
+
 def _split(location: str) -> tuple[str, str]:
     from warmset.traces.reading import FORMATS
 
     name, colon, place = location.partition(":")
-    return (f"{name}:", place) if colon and name.lower() in FORMATS else ("", location)
+    return (f"{name.lower()}:", place) if colon and name.lower() in FORMATS else ("", location)
 
 
 def _store(url: str) -> tuple[Any, str, str]:
