@@ -91,7 +91,7 @@ class Text:
     """A string taken out of a source: verbatim from `base` on, or (offsets) character by character."""
 
     value: str
-    source: Source
+    source: Source = field(repr=False)
     base: int
     offsets: tuple[int, ...] | None = None
 

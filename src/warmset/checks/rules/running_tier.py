@@ -1,9 +1,12 @@
 """A running server whose tier is not at work."""
 
+import re
 from collections.abc import Iterator
 
 from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Missing, Rule, Severity
+
+_OF_A_TIER = re.compile(r"kv_offload|lmcache|kv_transfer|mooncake")
 
 
 def check(case: Case) -> Iterator[Answer]:
@@ -22,17 +25,20 @@ def check(case: Case) -> Iterator[Answer]:
         if size is not None and size.value is not None
         else ""
     )
-    if verdict.name == "no_tier":
-        if stated:
-            yield Hit(
-                f"{stated} and the server exports no counters of a tier: another connector runs, or none",
-                at,
-                "error",
-            )
-        else:
-            yield Hit(
-                "no KV tier is attached to this server", at, "note", "vllm serve … --kv-offloading-size GIB"
-            )
+    if stated and not any(_OF_A_TIER.search(name) for name in snapshot.samples):
+        yield Hit(
+            f"{stated} and the server exports no counters of a tier: another connector runs, or none",
+            at,
+            "error",
+        )
+    elif verdict.name == "no_tier":
+        yield Hit(
+            "no KV tier is attached to this server", at, "note", "vllm serve … --kv-offloading-size GIB"
+        )
+    elif verdict.reason == "stores_without_loads":
+        yield Hit(
+            f"the tier stores and never loads: {verdict.summary}", at, "error", _step(verdict.next_steps)
+        )
     elif verdict.name == "inert":
         yield Hit(
             f"the tier is attached and not at work: {verdict.summary}", at, "error", _step(verdict.next_steps)
