@@ -328,6 +328,37 @@ def test_unknown_and_contradicting_input() -> None:
         plan(load("llama-2-7b"), context_tokens=8192)
 
 
+@pytest.mark.parametrize(
+    "log",
+    [
+        "Available KV cache memory: " + "9" * 1_000_000 + " GiB",
+        "Available KV cache memory: 999999999999 GiB",
+        "GPU KV cache size: " + "9," * 500_000 + " tokens",
+        "# GPU blocks: 999999999999999999",
+        "Available KV cache memory: -1.5 GiB",
+        "",
+    ],
+)
+def test_hostile_logs_end_in_an_error(log: str) -> None:
+    with pytest.raises(InputError):
+        plan(log=log)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"num_gpu_blocks": "0", "block_size": "16"},
+        {"num_gpu_blocks": "None", "block_size": "16"},
+        {"num_gpu_blocks": "-5", "block_size": "16"},
+        {"num_gpu_blocks": "99999999999999999", "block_size": "16"},
+        {"num_gpu_blocks": "1", "block_size": "16", "engines": "2"},
+    ],
+)
+def test_hostile_labels_end_in_an_error(labels: dict[str, str]) -> None:
+    with pytest.raises(InputError):
+        plan(metrics=_page(**labels))
+
+
 def test_requests_are_values() -> None:
     request = PlanRequest(geometry=LLAMA, sessions=1, context_tokens=16, hbm_kv_bytes=GIB)
     assert replace(request) == request

@@ -11,6 +11,7 @@ from warmset.plan.record import Device
 from warmset.plan.request import PlanRequest
 from warmset.plan.words import ServerWords
 from warmset.servers import Engine
+from warmset.units import MAX_BYTES
 
 
 class Budget(NamedTuple):
@@ -56,6 +57,10 @@ def budget(
 
 
 def _device(request: PlanRequest, footprint: Footprint, kv_bytes: int, gpu: Accelerator | None) -> Device:
+    if kv_bytes > MAX_BYTES:
+        raise InputError(
+            f"a device pool of `{kv_bytes:,}` bytes is absurdly large", hint="check the source of the budget"
+        )
     usable = max(footprint.pool_blocks(kv_bytes // footprint.world) - 1, 0)
     per_session = footprint.blocks_per_session(request.context_tokens)
     return Device(

@@ -187,7 +187,7 @@ def _with_connector(
     before = alone.pool_bytes_per_session(request.context_tokens)
     after = footprint.pool_bytes_per_session(request.context_tokens)
     if after <= before:
-        return footprint, ()
+        return alone, ()
     return footprint, (
         f"{cause}: a session then takes {format_gib(after)} on the device instead of {format_gib(before)}; "
         "vLLM 0.22 and newer keep it for backend `native`",

@@ -14,15 +14,16 @@ if TYPE_CHECKING:
 CACHE_CONFIG = "vllm:cache_config_info"
 SGLANG_TOKENS = "sglang:max_total_num_tokens"
 
-_NUMBER = r"(\d[\d,]*)"
-_GIB = r"(\d[\d,]*(?:\.\d+)?) GiB"
+# Bounded: a line of a million digits is no figure, and no work either.
+_NUMBER = r"(\d[\d,]{0,20})"
+_GIB = r"(\d[\d,]{0,12}(?:\.\d{1,9})?) GiB"
 _AVAILABLE = re.compile(rf"Available KV cache memory: {_GIB}")
 _REFUSED = re.compile(rf"available KV cache memory \({_GIB}\)")
 _LONGEST = re.compile(rf"estimated maximum model length is {_NUMBER}")
 _SIZE = re.compile(rf"KV cache size: {_NUMBER} tokens")
 _CONCURRENCY = re.compile(rf"Maximum concurrency for {_NUMBER} tokens")
 _BLOCKS = re.compile(rf"# (?:GPU|CPU|device) blocks: {_NUMBER}")
-_SGLANG_TOKENS = re.compile(r"(?:#tokens: |max_total_num_tokens=)(\d+)")
+_SGLANG_TOKENS = re.compile(r"(?:#tokens: |max_total_num_tokens=)(\d{1,18})")
 _VERSION = re.compile(r"(?:vLLM API server version |LLM engine \(v)(\d+\.\d+\.\d+)")
 
 
