@@ -185,3 +185,17 @@ def test_no_bytes_crash_a_reader(tmp_path_factory: pytest.TempPathFactory, data:
                 load(f"{form}{path}", block_tokens=16, skip_bad=skip_bad)
             except InputError as error:
                 assert error.message
+
+
+@quick
+@given(rows=traces(), form=st.sampled_from(["mooncake", "warmset"]))
+def test_anonymised_structure_is_the_same(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, object]], form: str
+) -> None:
+    from warmset.traces.anonymise import write_anonymised
+
+    folder = tmp_path_factory.mktemp("t")
+    options = ReadOptions(time_unit="ms")
+    trace = read(put(folder / "a.jsonl", rows), options).trace
+    write_anonymised(trace, folder / "b.jsonl", form)
+    assert same(trace, read(f"{form}:{folder}/b.jsonl", options if form == "mooncake" else None).trace)

@@ -128,9 +128,10 @@ def _numeric_columns(rest: bytes, requests: int) -> _Columns | None:
     except BadRow:
         return None
     skeleton = first.translate(None, _DIGITS)
-    names = {"timestamp", "input_length", "output_length", "hash_ids", "block_size", "block_tokens"}
+    needed = {"timestamp", "input_length", "output_length", "hash_ids"}
+    names = needed | {"block_size", "block_tokens", "session_id"}
     if (
-        not {"timestamp", "input_length", "output_length", "hash_ids"} <= set(row) <= names
+        not needed <= set(row) <= names
         or b"-" in skeleton
         or any(type(value) not in (int, float) for value in row.values())
         or rest.translate(None, _DIGITS) != skeleton * requests
@@ -151,7 +152,7 @@ def _numeric_columns(rest: bytes, requests: int) -> _Columns | None:
         column["timestamp"].astype(np.float64),
         whole["input_length"],
         whole["output_length"],
-        None,
+        whole["session_id"].tolist() if "session_id" in whole else None,
         None if size is None else int(size[0]),
     )
 
