@@ -134,6 +134,19 @@ def test_a_sample_of_one_percent_is_within_a_point_on_the_agent_trace(trace_of) 
         assert sampled.total_tokens == exact.total_tokens
 
 
+@pytest.mark.parametrize("name", ["conversation", "synthetic", "ragpulse", "tau", "sharegpt"])
+def test_the_stated_bound_holds_on_other_traffic(trace_of, name: str) -> None:  # type: ignore[no-untyped-def]
+    trace = trace_of(name)
+    exact = lru_curve(trace)
+    capacities = np.unique(np.geomspace(100, trace.unique_blocks, 200).astype(int)).tolist()
+    for seed in range(5):
+        sampled = sampled_curve(trace, ratio=0.1, seed=seed)
+        assert sampled.sampling is not None
+        assert sampled.sampling.error_from_blocks == 100
+        worst = max(abs(sampled.hit_ratio_at(c) - exact.hit_ratio_at(c)) for c in capacities)
+        assert worst <= sampled.sampling.error_ratio < 0.2
+
+
 def test_a_host_tier_of_the_devices_size_adds_nothing_unless_exclusive(trace_of) -> None:  # type: ignore[no-untyped-def]
     curve = lru_curve(trace_of("tau"))
     assert two_tiers(curve, 1000, 1000).host_hit_tokens == 0

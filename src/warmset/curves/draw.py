@@ -112,7 +112,10 @@ def make_draw(pilot: Sequence[Trace], ratio: float, seed: int = 0) -> Draw:
     depth = (np.arange(len(dense)) - np.repeat(offsets[:-1], lengths))[first]
     parents = np.concatenate(([-1], dense[:-1]))[: len(dense)]
     parents[offsets[:-1][lengths > 0]] = -1
-    branches = len(ids) - len(np.unique(parents[first])) + 1 if len(ids) else 1
+    # Every block but the first child of its parent begins a branch.
+    is_parent = np.zeros(len(ids) + 1, dtype=bool)
+    is_parent[parents[first]] = True
+    branches = len(ids) - int(is_parent.sum()) + 1
     # A hot block's ancestors are read at least as often and lie above it: this order takes them first.
     order = np.lexsort((first, depth, -counts))[: math.ceil(ratio * len(ids))]
     return Draw(

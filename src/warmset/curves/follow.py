@@ -32,6 +32,7 @@ class FollowedStack:
         self.cold_tokens = 0
         self.forgot = False
         self.blocks = 0
+        self.cold_blocks = 0
         self.accesses = 0
 
     def feed(self, sample: Sample, count_from: int) -> None:
@@ -50,8 +51,11 @@ class FollowedStack:
             if self._next_slot >= len(self._held):
                 self._compact()
             # As many requests as the slots take, and at most as many new blocks as the table takes.
+            room = len(self._keys) // 2 - self._used
+            if room < len(self._keys) // 8:
+                self._grow(len(self._keys) // 4)
+                continue
             until = min(requests, done + len(self._held) - self._next_slot)
-            room = max(len(self._keys) // 2 - self._used, 0)
             until = min(until, int(np.searchsorted(offsets, offsets[done] + room, side="right")) - 1)
             if until <= done:
                 self._grow(int(offsets[done + 1] - offsets[done]))
@@ -65,12 +69,13 @@ class FollowedStack:
                 more = max(bins, 2 * len(self._cold)) - len(self._cold)
                 self._cold = np.concatenate((self._cold, np.zeros(more, np.int64)))
                 self._hot = np.concatenate((self._hot, np.zeros(more, np.int64)))
-            new = _pass(
+            new, new_cold = _pass(
                 ids, tokens, kinds, piece, max(0, count_from - done), self._weight, self._next_slot,
                 self._keys, self._last, self._weights, self._tree, self._held, self._cold, self._hot,
             )  # fmt: skip
             self._used += new
             self.blocks += new
+            self.cold_blocks += new_cold
             self._next_slot += until - done
             done = until
 
@@ -170,9 +175,10 @@ def _pass(
     held: Array,
     cold: Array,
     hot: Array,
-) -> int:
-    """Run requests through the stack; returns how many blocks were new."""
+) -> tuple[int, int]:
+    """Run requests through the stack; returns how many blocks were new, and how many of those not hot."""
     new = 0
+    new_cold = 0
     held_by_all = 0
     for slot in range(first_slot):
         held_by_all += held[slot]
@@ -191,6 +197,7 @@ def _pass(
                 own = 1 if kinds[k] == 0 else weight
                 keys[place], last[place], weights[place] = ids[k], slot, own
                 new += 1
+                new_cold += kinds[k] != 0
                 walked += own
                 k += 1
                 continue
@@ -232,4 +239,4 @@ def _pass(
         while node <= slots:
             tree[node] += walked
             node += node & -node
-    return new
+    return new, new_cold

@@ -95,7 +95,7 @@ def curve_of_samples(
             branch_blocks=draw.branch_blocks,
             sampled_blocks=full.blocks,
             sampled_accesses=full.accesses,
-            error_ratio=_error(groups, draw) / total if total else 0.0,
+            error_ratio=_error_ratio(groups, draw, full.cold_blocks, total),
             error_from_blocks=_RESOLVED_BLOCKS * draw.spacing,
             complete=not full.forgot,
         ),
@@ -108,17 +108,22 @@ def _estimate(stack: FollowedStack, cold_total: int) -> NDArray[np.float64]:
     return hot + cold * (cold_total / stack.cold_tokens if stack.cold_tokens else 0.0)
 
 
-def _error(groups: list[NDArray[np.float64]], draw: Draw) -> float:
-    """Bound of the error in hit tokens at any capacity, from the scatter of the groups' own estimates.
+def _error_ratio(groups: list[NDArray[np.float64]], draw: Draw, followed: int, total: int) -> float:
+    """Bound of the error at any capacity, from the scatter of the groups' own estimates.
 
     The mean of K independent groups scatters by s/√K; a systematic sample of all blocks does no worse than
     the mean of its groups. The worst capacity is taken for all, at Student's 97.5 % quantile for K - 1.
     Where branches are shorter than the spacing most are met by no followed block; the groups then share a
     bias that their scatter does not show, and the bound is doubled (so measured on short conversations).
+    Groups that agree prove little when they are small: by the rule of three, what none of n followed blocks
+    shows may still be true of 3/n of all.
     """
+    if followed == 0 or total == 0:
+        return 0.0  # every block is followed with certainty
     wider = 2 if draw.branch_blocks < draw.spacing else 1
     # A slot of a group is GROUPS slots of the whole.
     start = math.ceil(_RESOLVED_BLOCKS / GROUPS)
     size = max(start + 1, *(len(values) for values in groups))
     padded = np.stack([np.pad(values, (0, size - len(values)), mode="edge") for values in groups])
-    return float(wider * _STUDENT_975 * padded[:, start:].std(axis=0, ddof=1).max() / math.sqrt(GROUPS))
+    scatter = float(padded[:, start:].std(axis=0, ddof=1).max()) / total
+    return max(wider * _STUDENT_975 * scatter / math.sqrt(GROUPS), min(1.0, 3 / followed))

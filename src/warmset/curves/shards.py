@@ -17,8 +17,8 @@ _COPY_BYTES = 8 << 20
 def list_shards(location: str) -> tuple[str, ...]:
     """The files of a trace, in order of name, which must be the order of time.
 
-    `location` is a file, a folder after its format (`mooncake:logs/`), a pattern such as `day1/*.parquet`, or a folder in an object store
-    (`s3://bucket/prefix/`); a `format:` before it goes to each file.
+    `location` is a file, a folder after its format (`mooncake:logs/`), a pattern such as `day1/*.parquet`,
+    or a folder in an object store (`s3://bucket/prefix/`); a `format:` before it goes to each file.
     Raises InputError when there is none.
     """
     prefix, place = _split(location)
