@@ -282,7 +282,7 @@ def launch(
     tier_bytes = _bytes(tier, "tier")
     assert tier_bytes is not None
     request = LaunchRequest(
-        model=None if model is None else hub_id(model),
+        model=served_name(model),
         tier_bytes=tier_bytes,
         engine=server,
         backend=chosen,
@@ -292,6 +292,19 @@ def launch(
         **more,
     )
     return write(request)
+
+
+def served_name(model: str | None) -> str | None:
+    """What a server is given to load: the Hub id of a catalogue name, the folder of a `config.json`, else `model`.
+
+    None (the command then says `MODEL`) for a configuration under another file name.
+    """
+    if model is None:
+        return None
+    path = Path(model).expanduser()
+    if path.is_file():
+        return str(path.parent) if path.name == "config.json" else None
+    return model if path.is_dir() else hub_id(model)
 
 
 def _bytes(size: Size | None, name: str) -> int | None:

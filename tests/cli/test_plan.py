@@ -222,3 +222,24 @@ def test_launch_from_python() -> None:
         "--kv-offloading-size 230"
         in warmset.launch("llama-3.1-8b", tier="230GiB", engine="vllm@0.16").command
     )
+
+
+def test_the_command_serves_the_folder_of_a_configuration(valid: Callable[..., Any], tmp_path: Path) -> None:
+    folder = tmp_path / "my-model"
+    folder.mkdir()
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "hidden_size": 4096,
+        "max_position_embeddings": 8192,
+        "torch_dtype": "bfloat16",
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    (tmp_path / "other.json").write_text(json.dumps(config))
+    asked = ("--sessions", 200, "--context", 8192, "--hbm-kv", 28)
+    for model in (folder, folder / "config.json"):
+        assert f"vllm serve {folder} " in valid("plan", model, *asked)["launch"]["command"]
+    assert "vllm serve MODEL " in valid("plan", tmp_path / "other.json", *asked)["launch"]["command"]

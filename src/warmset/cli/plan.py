@@ -129,7 +129,6 @@ def command(model: str | None, form: str, color: str, quiet: bool, **given: Any)
       warmset plan --layers 32 --kv-heads 8 --head-dim 128 --sessions 200 --context 8192 --hbm-kv 28GiB
     """
     from warmset import api
-    from warmset.geometry.catalogue import hub_id
     from warmset.report.plan import document, payload
     from warmset.units import parse_ratio
 
@@ -151,7 +150,7 @@ def command(model: str | None, form: str, color: str, quiet: bool, **given: Any)
         lmcache=lmcache,
         **{name: given[name] for name in _PASSED_ON},
     )
-    launch = api.launch_for(plan, model=None if model is None else hub_id(model), lmcache=lmcache)
+    launch = api.launch_for(plan, model=api.served_name(model), lmcache=lmcache)
     emit(form, lambda: payload(plan, launch), lambda: document(plan, launch), color=color)
 
 

@@ -15,7 +15,10 @@ _BREAK_EVEN = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Both rules' results, in the tier's currency; `device_equivalent_bytes` is the device pool in that currency."""
+    """Both rules' results, in the tier's currency.
+
+    `device_equivalent_bytes` is what the device holds without any connector, in that currency: a tier must hold more.
+    """
 
     warm_set_bytes: int
     inclusive_bytes: int
@@ -32,17 +35,22 @@ class Outcome:
     lower: LowerTier | None = None
 
 
-def sizes(demand: Demand, device: Device, charge: Charge, headroom_ratio: float) -> Sizes:
-    """Apply both rules: warm set × (1 + headroom), and (warm set − device budget) × (1 + headroom)."""
+def sizes(
+    demand: Demand, alone_device_bytes: int, device: Device, charge: Charge, headroom_ratio: float
+) -> Sizes:
+    """Apply both rules: warm set × (1 + headroom), and (warm set − device budget) × (1 + headroom).
+
+    `demand` is what the warm set costs with the backend's connector attached, `alone_device_bytes` what the device
+    charges for it without one.
+    """
     margin = 1 + Fraction(str(headroom_ratio))
     stored = charge.session_bytes * Fraction(demand.warm_set_bytes, demand.bytes_per_session or 1)
-    per_device_byte = stored / demand.device_bytes if demand.device_bytes else Fraction(1)
-    held = per_device_byte * device.kv_budget_bytes
+    held = stored * device.kv_budget_bytes / demand.device_bytes
     return Sizes(
         warm_set_bytes=_up(stored),
         inclusive_bytes=_up(stored * margin),
         exclusive_bytes=_up(max(Fraction(0), stored - held) * margin),
-        device_equivalent_bytes=_up(held),
+        device_equivalent_bytes=_up(stored * device.kv_budget_bytes / alone_device_bytes),
     )
 
 

@@ -53,7 +53,7 @@ def make_plan(request: PlanRequest) -> Plan:
         request.ranks,
         request.dp,
     )
-    size = sizes(attached, found.device, charged, request.headroom_ratio)
+    size = sizes(attached, demand.device_bytes, found.device, charged, request.headroom_ratio)
     speeds = break_even(request, footprint, charged, gpu, stores)
     outcome = decide(
         demand,
