@@ -149,6 +149,18 @@ def test_bad_input_is_named_and_stops(warmset, trace: str, arguments: list[str],
     assert ran.out == ""
 
 
+def test_no_reuse_is_said(warmset, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "once.jsonl"
+    path.write_text('{"timestamp": 0, "input_length": 20, "output_length": 1, "hash_ids": [1, 2]}\n')
+    found = curve(warmset, f"mooncake:{path}", "--block-tokens", 16)
+    assert found["ceiling"]["hit_ratio"] == 0
+    assert found["total_tokens"] == 20
+    assert "no block is read a second time" in warmset("curve", f"mooncake:{path}", "--block-tokens", 16).out
+    ran = warmset("curve", f"mooncake:{path}", "--block-tokens", 16, "--chunk-tokens", 32)
+    assert ran.code == 2
+    assert "`32`" in ran.err
+
+
 def test_no_trace_no_answer(warmset, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     empty = tmp_path / "empty.jsonl"
     empty.write_text("")

@@ -30,6 +30,8 @@ def in_chunks(trace: Trace, chunk_tokens: int) -> Trace:
     lengths = np.diff(trace.offsets)
     chunks = np.minimum(trace.input_tokens // trace.block_tokens, lengths) // blocks
     offsets = np.concatenate(([0], np.cumsum(chunks)))
+    if offsets[-1] == 0:
+        raise InputError(f"no request fills a chunk of `{chunk_tokens}` tokens", hint="give a smaller chunk")
     within = np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], chunks)
     last_block = np.repeat(trace.offsets[:-1], chunks) + (within + 1) * blocks - 1
     names, dense = np.unique(trace.block_ids[last_block], return_inverse=True)

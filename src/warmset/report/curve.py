@@ -113,10 +113,15 @@ def notes(study: Study) -> list[str]:
 def document(study: Study) -> Document:
     """What each capacity buys, and where it stops paying."""
     curve, size = study.curve, study.size
-    headline = (
-        f"{_capacity(study, size.capacity_blocks)} serve {format_ratio(size.hit_ratio)} of the tokens;"
-        f" no capacity serves more than {format_ratio(curve.ceiling_hit_ratio)}"
-    )
+    if curve.ceiling_hit_tokens == 0:
+        headline = Line("no block is read a second time: no capacity serves anything", "warn")
+    else:
+        headline = Line(
+            f"{_capacity(study, size.capacity_blocks)} serve {format_ratio(size.hit_ratio)} of the"
+            f" {'tokens' if study.question.weight == 'tokens' else 'blocks'};"
+            f" no capacity serves more than {format_ratio(curve.ceiling_hit_ratio)}",
+            "good",
+        )
     facts = (
         ("trace", study.source, f"{curve.requests:,} requests, {curve.accesses:,} block accesses"),
         ("counted", f"{curve.total_tokens:,}", _denominator_words(study)),
@@ -139,7 +144,7 @@ def document(study: Study) -> Document:
     ]
     if found := notes(study):
         sections.append(Section("Notes", (Bullets(tuple(found)),)))
-    return Document(Line(headline, "good"), tuple(sections))
+    return Document(headline, tuple(sections))
 
 
 def csv_document(study: Study) -> Document:
