@@ -132,7 +132,7 @@ def document(study: Study) -> Document:
         ),
         ("knee", _capacity(study, study.knee.capacity_blocks), format_ratio(study.knee.hit_ratio)),
         (
-            f"within {size.within_points:g} points",
+            f"within {size.within_points:g} point{'' if size.within_points == 1 else 's'}",
             _capacity(study, size.capacity_blocks),
             format_ratio(size.hit_ratio),
         ),

@@ -81,7 +81,7 @@
     top = Math.min(1, Math.max(0.05, Math.ceil(Math.max(ratioAt(b), data.ceiling.hit_ratio, ...seen) * 1.06 * 20) / 20));
     svg.replaceChildren();
     const clip = make("clipPath", { id: "inside" });
-    clip.append(make("rect", { x: LEFT, y: TOP - 8, width: W - LEFT - RIGHT, height: H - TOP - BOTTOM + 16 }));
+    clip.append(make("rect", { x: LEFT - 6, y: TOP - 8, width: W - LEFT - RIGHT + 12, height: H - TOP - BOTTOM + 16 }));
     svg.append(clip);
     const rows = top > 0.5 ? 0.1 : top > 0.2 ? 0.05 : 0.01;
     for (let value = 0; value <= top + 1e-9; value += rows) {
@@ -103,7 +103,7 @@
     const ceiling = y(data.ceiling.hit_ratio);
     inside.append(make("line", { class: "ceiling", x1: LEFT, x2: W - RIGHT, y1: ceiling, y2: ceiling }));
     svg.append(make("text", { class: "ceiling-text", x: LEFT + 8, y: ceiling - 6 }, "ceiling " + percent(data.ceiling.hit_ratio)));
-    for (const [name, mark, row] of [["knee", data.knee, 0], ["within " + data.within.points + " points", data.within, 1]]) {
+    for (const [name, mark, row] of [["knee", data.knee, 0], ["within " + data.within.points + (data.within.points === 1 ? " point" : " points"), data.within, 1]]) {
       if (mark.capacity_blocks < a || mark.capacity_blocks > b) continue;
       const at = x(mark.capacity_blocks);
       inside.append(make("line", { class: "mark", x1: at, x2: at, y1: TOP, y2: H - BOTTOM }));
