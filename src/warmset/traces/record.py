@@ -12,6 +12,8 @@ class Trace:
 
     For request r, its blocks are `block_ids[offsets[r]:offsets[r + 1]]`, root first. Equal ids mean equal
     prefixes, across the whole trace. Ids are dense: 0 … unique_blocks-1, in order of first appearance.
+    Chunks of a stream (`warmset.traces.stream`) differ in two things: their ids are 64-bit labels that are equal
+    across chunks but not dense, and `unique_blocks` is -1.
 
     Attributes:
         block_ids: int32 or int64, one per block access.
