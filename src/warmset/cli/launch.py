@@ -7,8 +7,6 @@ import click
 
 from warmset.cli.options import BYTES, TOKENS, output_options
 
-LMCACHE_HINT = "write it like `--lmcache 0.5.6`"
-
 
 @click.command(epilog="Exit status: 0 done, 2 bad input or a combination that the version cannot do.")
 @click.argument("model", required=False)
@@ -58,43 +56,36 @@ def command(
       warmset launch my-org/model --tier 512GiB --tp 8 --backend native+disk --disk-path /mnt/nvme/kv --as compose
       warmset launch qwen3-4b --tier 200GB --engine sglang@0.5.23 --backend hicache
     """
-    from warmset.launch import LaunchRequest, write
+    from warmset import api
+    from warmset.plan.request import choose_engine
     from warmset.report import launch as report
     from warmset.report.emit import emit
     from warmset.servers import engine
 
-    if engine_name is None:
-        engine_name = "sglang" if backend == "hicache" else "vllm"
-    server = engine(engine_name)
-    backend = backend or ("hicache" if server.server == "sglang" else "native")
-    lmcache = engine(f"lmcache@{lmcache_version}") if lmcache_version is not None else None
-    served = _served_name(model)
-    request = LaunchRequest(
-        model=served,
+    _check_name(model)
+    server, chosen = choose_engine(engine(engine_name) if engine_name else None, backend)
+    launch = api.launch(
+        model,
+        tier=options.pop("tier_bytes"),
+        disk=options.pop("disk_bytes"),
         engine=server,
-        backend=backend,
-        lmcache=lmcache,
+        backend=chosen,
+        lmcache=lmcache_version,
         **options,
-        **_block_cost(model, server, backend, options),
+        **_block_cost(model, server, chosen, options),
     )
-    launch = write(request)
     emit(form, lambda: report.payload(launch), lambda: report.document(launch), color=color)
 
 
-def _served_name(model: str | None) -> str | None:
-    """The name that the server downloads from: a catalogue name becomes its Hub id; a path or Hub id stays."""
-    if model is None:
-        return None
+def _check_name(model: str | None) -> None:
+    """Refuse what is neither a name of the catalogue, a Hub id nor a path: a slip that the server would find late."""
+    if model is None or "/" in model or Path(model).exists():
+        return
     from warmset.errors import UnknownName
     from warmset.geometry.catalogue import find, names
 
-    entry = find(model)
-    if entry is not None:
-        hub_ids = [alias for alias in entry.aliases if "/" in alias]
-        return model if "/" in model or not hub_ids else hub_ids[0]
-    if "/" in model or Path(model).exists():
-        return model
-    raise UnknownName("model", model[:80], names(), hint="or give a Hub id (`org/name`) or a path")
+    if find(model) is None:
+        raise UnknownName("model", model[:80], names(), hint="or give a Hub id (`org/name`) or a path")
 
 
 def _block_cost(model: str | None, server: Any, backend: str, options: dict[str, Any]) -> dict[str, Any]:
