@@ -1,0 +1,76 @@
+"""Labs and servers for the end-to-end tests; nothing here runs without vLLM."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def vllm():
+    """Skips where vLLM is not installed."""
+    if importlib.util.find_spec("vllm") is None:
+        pytest.skip("vLLM is not installed in this environment")
+
+
+@dataclass(frozen=True)
+class Done:
+    """A `warmset lab` that ended."""
+
+    code: int
+    result: dict
+    error: str
+    left: tuple[str, ...]
+
+
+class Traces:
+    """What runs or lies in shared memory, compared with the moment at which this was made."""
+
+    def __init__(self):
+        self._before = set(os.listdir("/dev/shm"))
+
+    def left(self, mark):
+        """Processes whose command line has `mark`, and new names in shared memory that no process maps."""
+        found, mapped = [], ""
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                mapped += "".join(
+                    row for row in (entry / "maps").read_text().splitlines(True) if "/dev/shm/" in row
+                )
+            except OSError:
+                continue
+            if mark in line and int(entry.name) != os.getpid():
+                found.append(line)
+        # What a live process maps belongs to a server that somebody else started meanwhile.
+        new = set(os.listdir("/dev/shm")) - self._before
+        return (*found, *sorted(name for name in new if f"/dev/shm/{name}" not in mapped))
+
+
+@pytest.fixture
+def traces_of():
+    """Makes a `Traces`."""
+    return Traces
+
+
+@pytest.fixture(scope="session")
+def lab(vllm, tmp_path_factory):
+    """Runs `warmset lab ARGUMENTS -o json` and notes what it left behind."""
+
+    def run(*arguments, timeout=400):
+        directory = tmp_path_factory.mktemp("lab") / "run"
+        traces = Traces()
+        words = [sys.executable, "-m", "warmset", "lab", *map(str, arguments)]
+        words += ["--run-dir", str(directory), "-o", "json"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False)
+        result = json.loads(done.stdout) if done.returncode == 0 else {}
+        return Done(done.returncode, result, done.stderr, traces.left(str(directory)))
+
+    return run
