@@ -118,6 +118,12 @@ def test_pods_do_not_share_ipc():
     assert config["kv_connector_module_path"].startswith("lmcache.")
 
 
+@pytest.mark.parametrize("name", ["fp16", "bf16", "auto"])
+def test_the_models_own_type_needs_no_flag(name):
+    assert "--kv-cache-dtype" not in launch(kv_dtype=name).argv
+    assert "--kv-cache-dtype" not in launch("sglang@0.5.23", backend="hicache", kv_dtype=name).argv
+
+
 def test_unnamed_model_is_said():
     found = write(LaunchRequest(engine=engine("vllm"), tier_bytes=GIB))
     assert found.argv[2] == "MODEL"
@@ -143,6 +149,7 @@ def test_unnamed_model_is_said():
         {"backend": "native+disk", "disk_path": "kv"},
         {"backend": "native+disk", "disk_path": "/kv$(rm)"},
         {"kv_dtype": "fp8; rm"},
+        {"kv_dtype": "fp9"},
         {"backend": "native", "lmcache": engine("lmcache")},
     ],
 )

@@ -6,6 +6,7 @@ from fractions import Fraction
 from urllib.parse import urlsplit
 
 from warmset.errors import InputError, UnknownName
+from warmset.geometry import KV_DTYPES
 from warmset.servers import Engine
 from warmset.units import MAX_BYTES, MIB
 
@@ -88,8 +89,10 @@ class LaunchRequest:
                 f"model `{self.model[:80]!r}` is not a name that a server takes",
                 hint="give a Hub id or a path",
             )
-        if not re.fullmatch(r"[a-z0-9_]{1,40}", self.kv_dtype):
-            raise InputError(f"KV dtype `{self.kv_dtype[:40]}` is not a name", hint="write it like `fp8`")
+        if self.kv_dtype not in ("fp16", "bf16", *KV_DTYPES):
+            raise UnknownName(
+                "KV dtype", self.kv_dtype[:40], KV_DTYPES, hint="write it like `--kv-dtype fp8`"
+            )
         if not self.disk_path.startswith("/") or not _PLAIN.fullmatch(self.disk_path):
             raise InputError(
                 f"disk path `{self.disk_path[:80]}` is not an absolute path",
