@@ -40,7 +40,7 @@ RULE = Rule(
     "every token. "
     "With windows, recurrent state or compressed groups the second line is a concurrency times the longest request.",
     "7.7 GiB / 150,000 tokens on DeepSeek-V4: 55 KiB per token is not a rate",
-    "warmset footprint deepseek-v4-flash --context 121344",
+    "warmset footprint deepseek-v4-pro --context 121344",
     "all versions",
     "vLLM issues 51041, 25350",
     check,
