@@ -1,0 +1,66 @@
+"""Options that say where metrics come from, for `measure`, `snapshot` and `watch`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from warmset.cli.options import DURATION, F
+from warmset.errors import InputError
+from warmset.meters.http import Access, access
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def source_options(function: F) -> F:
+    """Add --targets, --match and the access options."""
+    options: list[Callable[[F], F]] = [
+        click.option("--targets", type=_FILE, metavar="FILE", help="File with one address per line."),
+        click.option(
+            "--match",
+            "match",
+            multiple=True,
+            metavar="LABEL=VALUE",
+            help="Only series with this label, such as model_name=llama; may be repeated.",
+        ),
+        click.option(
+            "--token-file", type=_FILE, metavar="FILE", help="File with a bearer token (else WARMSET_TOKEN)."
+        ),
+        click.option(
+            "--basic-auth-file",
+            type=_FILE,
+            metavar="FILE",
+            help="File with user:password (else WARMSET_BASIC_AUTH).",
+        ),
+        click.option("--ca-file", type=_FILE, metavar="FILE", help="Certificate authority of the servers."),
+        click.option(
+            "--timeout", type=DURATION, default=10.0, show_default="10s", help="Bound of one answer."
+        ),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def access_from(options: dict[str, Any]) -> Access:
+    """Take the access options out of a command's arguments."""
+    return access(
+        token_file=options.pop("token_file"),
+        basic_auth_file=options.pop("basic_auth_file"),
+        ca_file=options.pop("ca_file"),
+        timeout_seconds=options.pop("timeout"),
+    )
+
+
+def matchers_from(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """`model_name=llama` or `model_name="llama"` as pairs."""
+    found = []
+    for text in texts:
+        name, separator, value = text.strip().strip("{}").partition("=")
+        if not separator or not name.strip():
+            raise InputError(
+                f"matcher `{text[:80]}` has no value", hint="write it like `--match model_name=llama`"
+            )
+        found.append((name.strip(), value.strip().strip('"')))
+    return tuple(found)

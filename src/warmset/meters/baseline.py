@@ -1,0 +1,146 @@
+"""A baseline: the meters of an earlier window, as saved by `warmset measure --save`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from warmset.errors import InputError
+from warmset.meters.meters import Meters
+from warmset.meters.quantiles import Estimate
+from warmset.meters.verdict import Comparison
+
+SCHEMA = "warmset.measure/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What a comparison needs of a window; None where it was not exported."""
+
+    requests: float | None
+    seconds: float | None
+    prompt_tokens: float | None
+    combined_hit_ratio: Estimate | None
+    external_hit_ratio: Estimate | None
+    ttft_p50_seconds: Estimate | None
+    ttft_p90_seconds: Estimate | None
+    ttft_p99_seconds: Estimate | None
+    ttft_mean_seconds: float | None
+    prefill_seconds: float | None
+    prefill_seconds_per_token: float | None
+    mean_prompt_tokens: Estimate | None
+    mean_output_tokens: float | None
+    payload: Mapping[str, Any]
+
+
+def of(m: Meters, payload: Mapping[str, Any]) -> Baseline:
+    """The baseline that a window makes; `payload` is its JSON."""
+    return Baseline(
+        m.requests,
+        m.seconds,
+        m.prompt_tokens,
+        m.hit_ratio.combined,
+        m.hit_ratio.external,
+        m.ttft_p50_seconds,
+        m.ttft_p90_seconds,
+        m.ttft_p99_seconds,
+        m.ttft.mean if m.ttft else None,
+        m.prefill_seconds,
+        m.accounts.prefill_seconds_per_token,
+        m.mean_prompt_tokens,
+        m.mean_output_tokens,
+        payload,
+    )
+
+
+def parse(data: Any, *, source: str) -> Baseline:
+    """Read what `--save` wrote. Raises InputError for anything else, naming the file."""
+    hint = f"make one with `warmset measure START.prom END.prom --save {source}`"
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        found = data.get("schema") if isinstance(data, dict) else type(data).__name__
+        raise InputError(
+            f"baseline `{source}` is not a saved measurement ({SCHEMA}) but `{str(found)[:60]}`", hint=hint
+        )
+    try:
+        meters, window = data["meters"], data["window"]
+        ratio = meters["hit_ratio"]
+        return Baseline(
+            _number(window["requests"]),
+            _number(window["seconds"]),
+            _number(meters["prompt_tokens"]),
+            _estimate(ratio["combined"]),
+            _estimate(ratio["external"]),
+            _estimate(meters["ttft_p50_seconds"]),
+            _estimate(meters["ttft_p90_seconds"]),
+            _estimate(meters["ttft_p99_seconds"]),
+            _number(meters["ttft_mean_seconds"]),
+            _number(meters["prefill_seconds"]),
+            _number(meters["prefill_seconds_per_token"]),
+            _estimate(meters["mean_prompt_tokens"]),
+            _number(meters["mean_output_tokens"]),
+            {"verdict": data.get("verdict"), "window": window, "meters": meters},
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"baseline `{source}` is damaged: {type(error).__name__} {error}", hint=hint
+        ) from None
+
+
+def compare(m: Meters, base: Baseline) -> tuple[Comparison, ...]:
+    """Each meter against the baseline; a difference counts only where the two intervals do not overlap."""
+    rows = (
+        ("combined hit ratio", base.combined_hit_ratio, m.hit_ratio.combined, False),
+        ("TTFT p50", base.ttft_p50_seconds, m.ttft_p50_seconds, True),
+        ("TTFT p90", base.ttft_p90_seconds, m.ttft_p90_seconds, True),
+        ("TTFT p99", base.ttft_p99_seconds, m.ttft_p99_seconds, True),
+    )
+    found = []
+    for meter, before, after, lower_is_better in rows:
+        if before is None or after is None:
+            continue
+        change: Any = "within the interval"
+        if _above(after, before):
+            change = "worse" if lower_is_better else "better"
+        elif _above(before, after):
+            change = "better" if lower_is_better else "worse"
+        found.append(Comparison(meter, before.value, after.value, change))
+    return tuple(found)
+
+
+def traffic_changes(m: Meters, base: Baseline, relative: float) -> tuple[tuple[str, ...], bool]:
+    """How the traffic differs, in words, and whether TTFTs of the two windows can be compared at all.
+
+    A request rate that changed is named but does not forbid the comparison: in a closed loop it is the effect,
+    not the cause.
+    """
+    changes: list[str] = []
+    comparable = True
+    before, after = base.mean_prompt_tokens, m.mean_prompt_tokens
+    if before and after and before.value > 0 and abs(after.value / before.value - 1) > relative:
+        known = None not in (before.low, before.high, after.low, after.high)
+        if not known or _above(after, before) or _above(before, after):
+            comparable = False
+            changes.append(f"the mean prompt went from {before.value:,.0f} to {after.value:,.0f} tokens")
+    old, new = base.mean_output_tokens, m.mean_output_tokens
+    if old and new and abs(new / old - 1) > relative:
+        changes.append(f"the mean output went from {old:,.0f} to {new:,.0f} tokens")
+    if base.requests and base.seconds and m.requests and m.seconds:
+        rate_before, rate_after = base.requests / base.seconds, m.requests / m.seconds
+        spread = 1.96 * (1 / base.requests + 1 / m.requests) ** 0.5
+        if abs(rate_after / rate_before - 1) > max(relative, spread):
+            changes.append(f"requests came at {rate_after:.3g} per second instead of {rate_before:.3g}")
+    return tuple(changes), comparable
+
+
+def _above(a: Estimate, b: Estimate) -> bool:
+    """Whether a is above b beyond both intervals; an open end supports nothing."""
+    return a.value > b.value and a.low is not None and b.high is not None and a.low >= b.high
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _estimate(value: Any) -> Estimate | None:
+    if value is None or value["value"] is None:
+        return None
+    return Estimate(float(value["value"]), _number(value["low"]), _number(value["high"]))

@@ -1,0 +1,265 @@
+"""Reads Prometheus text: the classic format (0.0.4, 1.0.0 with quoted names) and OpenMetrics.
+
+One regular expression reads almost every line; what it cannot (quoted names, odd spacing, exemplars) goes through
+a tokenizer. Both are linear in the length of the line, so hostile text costs no more than its size.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from warmset.errors import InputError
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Sample(NamedTuple):
+    """One series at one moment: labels sorted by name, and the value as written."""
+
+    labels: Labels
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Exposition:
+    """What one page of metrics says.
+
+    Attributes:
+        samples: by name as exposed (`x_total`, `x_bucket`), in page order, without exact repetitions.
+        types: by family name as in the TYPE line.
+        time_seconds: the newest timestamp on the page, None where it has none (the usual case).
+        notes: what was odd and could be mended.
+    """
+
+    samples: dict[str, list[Sample]]
+    types: dict[str, str]
+    time_seconds: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+_LABELS = r'(?:[a-zA-Z_][a-zA-Z0-9_]*+="[^"\\\n]*+(?:\\[\\n"][^"\\\n]*+)*+"(?:,|(?=\})))*+'
+_LINE = re.compile(
+    rf"([a-zA-Z_:][a-zA-Z0-9_:]*+)(?:\{{({_LABELS})\}})?[ \t]++([0-9a-zA-Z.+-]++)(?:[ \t]++(-?[0-9.eE+-]++))?[ \t]*+\r?"
+)
+_PAIR = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*+)="([^"\\]*+(?:\\.[^"\\]*+)*+)"')
+_TOKEN = re.compile(r'\s*+(?:("(?:[^"\\\n]|\\.)*+")|([a-zA-Z_:][a-zA-Z0-9_:]*+)|([{},=]))')
+_ESCAPE = re.compile(r"\\(.)")
+_TYPES = frozenset(
+    ["counter", "gauge", "histogram", "summary", "untyped", "unknown", "info", "stateset", "gaugehistogram"]
+)  # Repeating all of a page's odd lines in an error would make the error as long as the page.
+_SHOWN = 80
+
+
+def parse(text: str, wanted: Callable[[str], bool] | None = None) -> Exposition:
+    """Read a page; samples whose name `wanted` refuses are checked for form and dropped.
+
+    Raises InputError for text that is not an exposition (an HTML page, for one), for a malformed or cut line with
+    its number, for one series with two values, and for an OpenMetrics page without its end mark.
+    """
+    _refuse_other_documents(text)
+    samples: dict[str, list[Sample]] = {}
+    types: dict[str, str] = {}
+    newest: float | None = None
+    # One tuple per distinct set of labels, so that equal sets are the same object; keyed by their text as well.
+    sets: dict[Labels, Labels] = {(): ()}
+    by_text: dict[str | None, Labels] = {None: (), "": ()}
+    rows_of: dict[str, list[Sample] | None] = {}
+    match_line, ended = _LINE.fullmatch, False
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        match = match_line(line)
+        if match is not None:
+            name, raw, value_text, stamp = match.groups()
+            labels = by_text.get(raw)
+            if labels is None:
+                labels = _canonical(_PAIR.findall(raw), number)
+                labels = by_text[raw] = sets.setdefault(labels, labels)
+        elif not line or line.isspace():
+            continue
+        elif line.lstrip()[0] == "#":
+            ended = _comment(line, types, number) or ended
+            continue
+        else:
+            name, labels, value_text, stamp = _slow(line, number)
+            labels = sets.setdefault(labels, labels)
+        if ended:
+            raise InputError(f"line {number} stands after `# EOF`", hint="save one page of metrics per file")
+        try:
+            value = float(value_text)
+        except ValueError:
+            value = _odd_number(value_text, line, number)
+        if stamp is not None:
+            seconds = _odd_number(stamp, line, number)
+            newest = seconds if newest is None else max(newest, seconds)
+        try:
+            rows = rows_of[name]
+        except KeyError:
+            rows = rows_of[name] = samples.setdefault(name, []) if wanted is None or wanted(name) else None
+        if rows is not None:
+            rows.append(Sample(labels, value))
+    notes = _mend(samples)
+    _refuse_cut(text, samples, ended)
+    if newest is not None and not ended:
+        newest /= 1000  # the classic format counts milliseconds, OpenMetrics seconds
+    return Exposition(samples, types, newest, notes)
+
+
+def _refuse_other_documents(text: str) -> None:
+    head = text[:512].lstrip("\ufeff \t\r\n").lower()
+    if head.startswith("<"):
+        title = re.search(r"<title>([^<]{0,60})", text[:4096], re.IGNORECASE)
+        said = f" titled `{title[1].strip()}`" if title else ""
+        raise InputError(
+            f"this is an HTML or XML page{said}, not metrics",
+            hint="check host, port and path: vLLM serves its metrics on its API port under `/metrics`",
+        )
+    if (head.startswith(("{", "[")) and not head.startswith('{"')) or head.startswith(
+        ('{"error', '{"detail')
+    ):
+        raise InputError(
+            "this is JSON, not metrics", hint="give the address of `/metrics`, or a saved page of it"
+        )
+    if "\x00" in text[:65536]:
+        raise InputError("this is binary data, not metrics", hint="save the page with `warmset snapshot URL`")
+
+
+def _comment(line: str, types: dict[str, str], number: int) -> bool:
+    """Take in a comment line; True for the end mark of OpenMetrics."""
+    words = line.split(None, 3)
+    if len(words) == 2 and words[1] == "EOF":
+        return True
+    if len(words) >= 3 and words[1] == "TYPE":
+        rest = line.split("TYPE", 1)[1].strip()
+        name, _, kind = rest.rpartition(" ")
+        name, kind = name.strip(), kind.strip().lower()
+        if kind not in _TYPES:
+            raise _malformed(line, number, "has an unknown type")
+        types[_unquote(name) if name.startswith('"') else name] = kind
+    return False
+
+
+def _slow(line: str, number: int) -> tuple[str, Labels, str, str | None]:
+    """A line that the fast expression refused, token by token."""
+    position, name = 0, None
+    pairs: list[tuple[str, str]] = []
+    head = re.match(r"[ \t]*+([a-zA-Z_:][a-zA-Z0-9_:]*+)?[ \t]*+", line)
+    assert head is not None
+    name, position = head[1], head.end()
+    if line[position : position + 1] == "{":
+        tokens: list[tuple[str, str]] = []
+        position += 1
+        while True:
+            token = _TOKEN.match(line, position)
+            if token is None:
+                raise _malformed(line, number)
+            position = token.end()
+            kind = "string" if token[1] else "word" if token[2] else "sign"
+            tokens.append((kind, token[1] or token[2] or token[3]))
+            if tokens[-1] == ("sign", "}"):
+                break
+        for part in _split_labels(tokens[:-1], line, number):
+            if len(part) == 1 and part[0][0] == "string" and name is None and not pairs:
+                name = _unquote(part[0][1])
+            elif (
+                len(part) == 3
+                and part[1] == ("sign", "=")
+                and part[2][0] == "string"
+                and part[0][0] != "sign"
+            ):
+                key = part[0][1]
+                pairs.append((_unquote(key) if key.startswith('"') else key, part[2][1][1:-1]))
+            else:
+                raise _malformed(line, number)
+    rest = line[position:].split("#", 1)[0].split()  # what follows `#` is an exemplar
+    if not name or len(rest) not in (1, 2) or not re.match(r"[ \t]", line[position : position + 1] or " "):
+        raise _malformed(line, number)
+    return name, _canonical(pairs, number), rest[0], rest[1] if len(rest) == 2 else None
+
+
+def _split_labels(tokens: list[tuple[str, str]], line: str, number: int) -> list[list[tuple[str, str]]]:
+    parts: list[list[tuple[str, str]]] = [[]]
+    for token in tokens:
+        if token == ("sign", ","):
+            if not parts[-1]:
+                raise _malformed(line, number)
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts[:-1] if not parts[-1] else parts
+
+
+def _canonical(pairs: list[tuple[str, str]], number: int) -> Labels:
+    labels = tuple(sorted((name, _unescape(value)) for name, value in pairs))
+    if len({name for name, _ in labels}) != len(labels):
+        raise InputError(f"line {number} names one label twice", hint="this is not a valid page of metrics")
+    return labels
+
+
+def _unquote(text: str) -> str:
+    return _unescape(text[1:-1])
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(lambda m: "\n" if m[1] == "n" else m[1], text)
+
+
+def _odd_number(text: str, line: str, number: int) -> float:
+    """A number that is not plain decimal: Go also writes hexadecimal floats."""
+    try:
+        return float.fromhex(text) if "0x" in text.lower() else float(text)
+    except (ValueError, OverflowError):
+        raise _malformed(line, number, "has no number for a value") from None
+
+
+def _malformed(line: str, number: int, what: str = "is not a sample") -> InputError:
+    shown = line[:_SHOWN] + ("…" if len(line) > _SHOWN else "")
+    return InputError(
+        f"line {number} {what}: `{shown}`",
+        hint="the page is damaged or cut short; fetch it again with `warmset snapshot URL`",
+    )
+
+
+def _mend(samples: dict[str, list[Sample]]) -> tuple[str, ...]:
+    """Drop exact repetitions of a series, and refuse contradictory ones."""
+    notes = []
+    for name, rows in samples.items():
+        if len({id(labels) for labels, _ in rows}) == len(rows):  # equal label sets are one object
+            continue
+        values = dict(rows)
+        for labels, value in rows:
+            if value != values[labels] and not (value != value and values[labels] != values[labels]):
+                raise InputError(
+                    f"series `{name}` stands twice on the page, with the values {value:g} and {values[labels]:g}",
+                    hint="two exporters write to one page; give the address of each server instead",
+                )
+        samples[name] = [Sample(labels, value) for labels, value in values.items()]
+        notes.append(f"{name}: repeated lines are counted once")
+    return tuple(notes)
+
+
+def _refuse_cut(text: str, samples: dict[str, list[Sample]], ended: bool) -> None:
+    """Refuse a page that evidently ends too early: what was cut off would read as a small number."""
+    if "\n# UNIT " in text and not ended:  # UNIT lines exist in OpenMetrics only
+        raise InputError(
+            "the page ends without `# EOF`",
+            hint="the page is cut short; fetch it again with `warmset snapshot URL`",
+        )
+    # Only the last histogram of a page can be cut in the middle.
+    last = next((name for name in reversed(samples) if name.endswith("_bucket")), None)
+    if last is None:
+        return
+    series = {tuple(pair for pair in labels if pair[0] != "le") for labels, _ in samples[last]}
+    complete = sum(1 for labels, _ in samples[last] if _is_infinite(labels))
+    family = last.removesuffix("_bucket")
+    if complete < len(series) or len(samples.get(f"{family}_count", ())) < len(series):
+        raise InputError(
+            f"histogram `{family}` lacks its `+Inf` bucket or its count",
+            hint="the page is cut short; fetch it again with `warmset snapshot URL`",
+        )
+
+
+def _is_infinite(labels: Labels) -> bool:
+    return any(name == "le" and value.lstrip("+").lower() in ("inf", "infinity") for name, value in labels)

@@ -1,0 +1,405 @@
+"""The verdict: one question after the other, and the first that holds is the answer.
+
+no_tier → undecided → inert → no_reuse → tier_too_small → not_needed → thrashing → hurting / helping / mixed.
+The order matters: a tier that nothing could use is not at fault, and one that was never at work cannot hurt.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from warmset.meters import steps
+from warmset.meters.baseline import Baseline, compare, traffic_changes
+from warmset.meters.evidence import gather, number
+from warmset.meters.faults import shown
+from warmset.meters.meters import Meters
+from warmset.meters.thresholds import DEFAULTS, Thresholds
+from warmset.meters.verdict import Comparison, Confidence, Evidence, Name, Verdict
+from warmset.meters.weigh import weigh
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A window with everything that the questions ask about, worked out once."""
+
+    m: Meters
+    t: Thresholds
+    base: Baseline | None
+    device: float
+    external: float
+    comparisons: tuple[Comparison, ...]
+    changes: tuple[str, ...]
+    comparable: bool
+
+    @property
+    def idle(self) -> bool:
+        """The tier serves next to nothing."""
+        return self.external < self.t.served_ratio
+
+
+def judge(
+    meters: Meters,
+    baseline: Baseline | None = None,
+    tier_bytes: float | None = None,
+    thresholds: Thresholds = DEFAULTS,
+) -> Verdict:
+    """Answer for one window, against a baseline where there is one.
+
+    `tier_bytes` is the capacity of the tier per engine, if it was not given to `meters` already.
+    """
+    m = _with_capacity(meters, tier_bytes)
+    changes, comparable = traffic_changes(m, baseline, thresholds.traffic_change) if baseline else ((), True)
+    ratio = m.hit_ratio
+    case = Case(
+        m,
+        thresholds,
+        baseline,
+        ratio.device.value if ratio.device else 0.0,
+        ratio.external.value if ratio.external else 0.0,
+        compare(m, baseline) if baseline else (),
+        changes,
+        comparable,
+    )
+    for question in _ORDER:
+        found = question(case)
+        if found is not None:
+            return replace(
+                found,
+                comparisons=case.comparisons,
+                traffic_changes=case.changes,
+                notes=(*m.notes, *found.notes),
+            )
+    raise AssertionError("the last question always answers")
+
+
+def _no_tier(c: Case) -> Verdict | None:
+    if c.m.tier.present or c.m.external_hit_tokens:
+        return None
+    if not _flows(c.m):
+        return _undecided(c, "no_traffic", "no prompt tokens were counted in the window", [])
+    if c.m.engine.server == "vllm" and c.m.external_query_tokens is None and c.m.ttft is not None:
+        summary = (
+            "no offload tier shows in the metrics, and this version exports none: a baseline, unless a "
+            "connector is set"
+        )
+        return _answer(c, "no_tier", "not_exported", summary, "low", steps.baseline(c.m))
+    return _answer(
+        c,
+        "no_tier",
+        "no_connector",
+        "no offload tier is attached: this window is a baseline",
+        "high",
+        steps.baseline(c.m),
+    )
+
+
+def _too_little(c: Case) -> Verdict | None:
+    m, t = c.m, c.t
+    if m.suspects:
+        return _undecided(
+            c, "suspect_counters", f"the counters cannot be trusted: {m.suspects[0]}", steps.distrust(m)
+        )
+    if m.tier.transfers_between_servers and not m.hit_ratio.by_tier.keys() & {
+        "host",
+        "disk",
+        "lmcache_l1",
+        "lmcache_l2",
+    }:
+        return _undecided(
+            c,
+            "transfers_between_servers",
+            "external hits include KV sent by other servers (prefill/decode transfer), so they say nothing "
+            "about a tier",
+            steps.transfers(m),
+        )
+    if not _flows(m):
+        return _undecided(c, "no_traffic", "no prompt tokens were counted in the window", steps.wait(m, t))
+    combined = c.device + c.external
+    if combined > t.suspect_ratio:
+        return _undecided(
+            c,
+            "suspect_counters",
+            f"hits of {combined:.0%} of the prompt tokens are impossible",
+            steps.distrust(m),
+        )
+    few = m.requests is not None and m.requests < t.min_requests
+    if few and (m.prompt_tokens or 0) < t.min_prompt_tokens:
+        return _undecided(
+            c,
+            "too_few_requests",
+            f"{number(m.requests)} requests with {number(m.prompt_tokens)} prompt tokens are too few to judge "
+            f"(needed: {t.min_requests:g} requests or {number(t.min_prompt_tokens)} tokens)",
+            steps.wait(m, t),
+        )
+    if m.external_hit_tokens is None and m.load_bytes is None and shown(m) is None:
+        return _undecided(
+            c,
+            "counters_missing",
+            "the server does not tell the tier's hits from the device's",
+            steps.missing(m),
+        )
+    return None
+
+
+def _inert(c: Case) -> Verdict | None:
+    m = c.m
+    if m.external_hit_tokens or m.load_bytes:
+        return None
+    fault = shown(m)
+    if fault is not None:
+        return _answer(
+            c,
+            "inert",
+            fault.id,
+            f"the tier does not work: {fault.part}",
+            "medium" if fault.since and m.engine_assumed else "high",
+            [steps.Step(fault.fix), steps.again(m)],
+            [Evidence(f"known fault `{fault.id}`: {fault.source}")],
+        )
+    if m.tier.connector is None:
+        return _answer(
+            c,
+            "inert",
+            "connector_absent",
+            "a tier was named, but the server shows no connector: offload is not switched on",
+            "high",
+            steps.attach(m),
+        )
+    stores = m.store_bytes if m.store_bytes is not None else m.store_tokens
+    chunk = m.tier.chunk_tokens or 1.0
+    fresh = (m.computed_tokens or 0.0) / m.requests if m.requests else (m.computed_tokens or 0.0)
+    if stores == 0 and not m.tier.stores_skipped and fresh >= chunk:
+        return _answer(
+            c,
+            "inert",
+            "nothing_stored",
+            f"{m.tier.connector} stores nothing, although each request brings {fresh:,.0f} new tokens "
+            f"(a chunk is {chunk:,.0f})",
+            "high" if m.tier.chunk_tokens else "medium",
+            steps.nothing_stored(m),
+        )
+    return None
+
+
+def _no_reuse(c: Case) -> Verdict | None:
+    m, t = c.m, c.t
+    one_shot = not m.external_hit_tokens and c.device < t.one_shot_ratio
+    if c.device + c.external >= t.no_reuse_ratio and not one_shot:
+        return None
+    if m.hit_ratio.device is None and m.hit_ratio.external is None:
+        return None
+    mean, chunk = m.mean_prompt_tokens, m.tier.chunk_tokens
+    if mean is not None and chunk is not None and mean.value < chunk:
+        return _answer(
+            c,
+            "no_reuse",
+            "prompts_below_chunk",
+            f"prompts of {mean.value:,.0f} tokens on average are shorter than one chunk of {chunk:,.0f}: "
+            f"nothing can be "
+            "stored or found",
+            "high",
+            steps.below_chunk(m),
+        )
+    if one_shot and c.device >= t.no_reuse_ratio:
+        return _answer(
+            c,
+            "no_reuse",
+            "one_shot",
+            f"only {c.device:.1%} of the prompt tokens were seen before, and the tier found none: one-shot "
+            f"traffic with a "
+            "shared preamble",
+            "medium",
+            steps.no_reuse(m),
+        )
+    return _answer(
+        c,
+        "no_reuse",
+        "no_hits",
+        "neither the device nor the tier finds anything: this traffic does not repeat within reach of either",
+        "high" if (m.requests or 0) >= t.min_requests else "medium",
+        steps.no_reuse(m),
+    )
+
+
+def _tier_too_small(c: Case) -> Verdict | None:
+    m, tier = c.m, c.m.tier
+    if not c.idle:
+        return None
+    capacity, pool = tier.capacity_tokens, tier.device_pool_tokens
+    if capacity is not None and pool is not None:
+        if capacity > pool:
+            return None
+        return _answer(
+            c,
+            "tier_too_small",
+            "capacity",
+            f"the tier holds {capacity:,.0f} tokens and the device pool {pool:,.0f}: an inclusive tier that is "
+            f"not larger "
+            "adds nothing",
+            "high" if tier.capacity_source != "--tier" or tier.bytes_per_token else "medium",
+            steps.enlarge(m),
+        )
+    stored, computed = tier.stored_tokens, m.computed_tokens
+    if stored is None or not computed or c.device <= 0:
+        return None
+    decoded = (m.mean_output_tokens or 0.0) * (m.requests or 0.0)
+    if stored <= c.t.restore_margin * (
+        computed + (decoded if m.engine.default("native_stores_decoded_blocks") else 0.0)
+        if m.engine.server == "vllm"
+        else computed
+    ):
+        return None
+    return _answer(
+        c,
+        "tier_too_small",
+        "stored_again",
+        f"{stored:,.0f} tokens were stored for {computed:,.0f} computed: blocks that the device still serves "
+        f"had already left "
+        "the tier, so it is smaller than the device pool",
+        "medium",
+        steps.enlarge(m),
+    )
+
+
+def _not_needed(c: Case) -> Verdict | None:
+    m, t, tier = c.m, c.t, c.m.tier
+    if c.base is not None and c.comparable and not c.idle and _no_gain(c):
+        return _answer(
+            c,
+            "not_needed",
+            "no_new_reuse",
+            "the tier serves hits that the device served before: together they cover no more than the baseline",
+            "medium",
+            steps.not_needed(m),
+        )
+    if not c.idle or c.device <= 0:
+        return None
+    pool, computed = tier.device_pool_tokens, tier.lifetime_computed_tokens
+    if pool is not None and computed is not None and computed <= pool * tier.engines:
+        return _answer(
+            c,
+            "not_needed",
+            "nothing_evicted",
+            f"all {computed:,.0f} tokens computed since the start fit in the device's {pool * tier.engines:,.0f}: "
+            "nothing was evicted that a tier could have kept",
+            "high" if (m.requests or 0) >= t.min_requests else "medium",
+            steps.not_needed(m),
+        )
+    if c.device >= t.device_serves_ratio:
+        return _answer(
+            c,
+            "not_needed",
+            "device_serves",
+            f"the device already serves {c.device:.0%} of the prompt tokens, and the tier is asked for nothing "
+            f"that it has",
+            "medium",
+            steps.not_needed(m),
+        )
+    ample = (
+        tier.capacity_tokens is not None and pool is not None and tier.capacity_tokens >= t.ample_tier * pool
+    )
+    if ample and not m.external_hit_tokens:
+        return _answer(
+            c,
+            "not_needed",
+            "no_reuse_beyond_device",
+            "the tier is much larger than the device pool and finds nothing more: what repeats, repeats soon",
+            "medium",
+            steps.not_needed(m),
+        )
+    return None
+
+
+def _no_gain(c: Case) -> bool:
+    """The combined share is no higher than the baseline's, and no latency is better beyond its interval."""
+    base = c.base.combined_hit_ratio if c.base else None
+    if (
+        base is None
+        or c.base is None
+        or (c.base.external_hit_ratio is not None and c.base.external_hit_ratio.value > 0)
+    ):
+        return False
+    gained = c.device + c.external - base.value >= c.t.no_gain_ratio
+    return not gained and not any(x.change != "within the interval" for x in c.comparisons)
+
+
+def _thrashing(c: Case) -> Verdict | None:
+    m, t = c.m, c.t
+    if c.external >= t.thrash_served_ratio:
+        return None
+    stored = m.tier.stored_tokens
+    if stored is None and m.store_bytes and m.tier.bytes_per_token:
+        stored = m.store_bytes / m.tier.bytes_per_token
+    loaded = m.external_hit_tokens or 0.0
+    if m.store_bytes and m.load_bytes is not None:
+        little = m.load_bytes < t.thrash_load_ratio * m.store_bytes
+    elif stored:
+        little = loaded < t.thrash_load_ratio * stored
+    else:
+        little = c.idle
+    if not little:
+        return None
+    keeps_pace = stored is None or not m.computed_tokens or stored >= t.thrash_store_ratio * m.computed_tokens
+    if not keeps_pace or not (m.store_bytes or stored or c.idle):
+        return None
+    known = stored is not None and (m.load_bytes is not None or m.external_hit_tokens is not None)
+    return _answer(
+        c,
+        "thrashing",
+        "stores_without_loads",
+        f"the tier writes as fast as tokens are computed and gives back {c.external:.1%} of the prompt tokens: what "
+        "returns has been evicted by then",
+        "medium" if known and m.external_hit_tokens else "low",
+        steps.thrashing(m),
+    )
+
+
+def _weigh(c: Case) -> Verdict:
+    name, reason, summary, confidence, next_steps = weigh(c.m, c.base, c.comparisons, c.comparable)
+    return _answer(c, name, reason, summary, confidence, next_steps)
+
+
+_ORDER: tuple[Callable[[Case], Verdict | None], ...] = (
+    _no_tier,
+    _too_little,
+    _inert,
+    _no_reuse,
+    _tier_too_small,
+    _not_needed,
+    _thrashing,
+    _weigh,
+)
+
+
+def _flows(m: Meters) -> bool:
+    return bool(m.prompt_tokens) or bool(m.external_hit_tokens)
+
+
+def _undecided(c: Case, reason: str, summary: str, next_steps: "list[steps.Step]") -> Verdict:
+    return _answer(c, "undecided", reason, summary, "low", next_steps)
+
+
+def _answer(
+    c: Case,
+    name: Name,
+    reason: str,
+    summary: str,
+    confidence: Confidence,
+    next_steps: "list[steps.Step]",
+    first: "list[Evidence] | None" = None,
+) -> Verdict:
+    evidence = (*(first or ()), *gather(c.m, c.base))
+    return Verdict(name, reason, summary, confidence, evidence, tuple(next_steps))
+
+
+def _with_capacity(m: Meters, tier_bytes: float | None) -> Meters:
+    if tier_bytes is None:
+        return m
+    per_token = m.tier.bytes_per_token
+    tier = replace(
+        m.tier,
+        present=True,
+        capacity_bytes=tier_bytes,
+        capacity_tokens=tier_bytes / per_token if per_token else None,
+        capacity_source="--tier",
+    )
+    return replace(m, tier=tier)

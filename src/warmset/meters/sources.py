@@ -1,0 +1,176 @@
+"""Where snapshots come from: saved files, a running server, or a fleet in one sweep."""
+
+import asyncio
+import gzip
+import io
+import re
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from warmset.errors import InputError
+from warmset.meters.http import Access, client, fetch, without_credentials
+from warmset.meters.snapshot import Snapshot, merge, scrape
+
+if TYPE_CHECKING:
+    import httpx
+
+# A file may hold the pages of a whole fleet; a single server's page is bounded in http.py.
+MAX_FILE_BYTES = 512 * 2**20
+_CONCURRENT = 64
+_HOST_PORT = re.compile(r"[A-Za-z0-9_.\-\[\]:]+:\d{1,5}(/.*)?")
+
+
+def is_address(text: str) -> bool:
+    """Whether a source is an address (and not a file): a URL, `dns:NAME:PORT`, or `host:port`."""
+    if text.startswith(("http://", "https://", "dns:")):
+        return True
+    return not Path(text).exists() and _HOST_PORT.fullmatch(text) is not None
+
+
+def read_file(path: str) -> Snapshot:
+    """A saved page of metrics, plain or gzip. Raises InputError where it is missing, too large or no such page."""
+    file = Path(path)
+    try:
+        with file.open("rb") as stream:
+            raw = stream.read(MAX_FILE_BYTES + 1)
+    except IsADirectoryError:
+        raise InputError(
+            f"`{path}` is a directory", hint="give a page saved by `warmset snapshot URL > FILE`"
+        ) from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(
+            f"`{path}` cannot be read: {reason}",
+            hint="save a page first: `warmset snapshot http://localhost:8000 > before.prom`",
+        ) from None
+    if raw[:2] == b"\x1f\x8b":
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(raw)) as stream:
+                raw = stream.read(MAX_FILE_BYTES + 1)
+        except (OSError, EOFError) as error:
+            raise InputError(f"`{path}` is damaged gzip: {error}", hint="save the page again") from None
+    if len(raw) > MAX_FILE_BYTES:
+        raise InputError(
+            f"`{path}` is larger than {MAX_FILE_BYTES // 2**20} MiB",
+            hint="save the metrics of fewer servers per file",
+        )
+    if not raw.strip():
+        raise InputError(
+            f"`{path}` is empty", hint="the server was not up when the page was saved; save it again"
+        )
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError(
+            f"`{path}` is not text", hint="save a page with `warmset snapshot URL > FILE`"
+        ) from None
+    snapshot = scrape(text, source=path)
+    if not snapshot.samples:
+        raise InputError(
+            f"`{path}` holds no metrics of vLLM, SGLang or LMCache",
+            hint="scrape the engine's own `/metrics`, not that of a proxy or an exporter",
+        )
+    return snapshot
+
+
+def addresses(texts: Sequence[str], targets_file: Path | None = None) -> tuple[str, ...]:
+    """Every address, with `/metrics` where no path is given, names after `dns:` resolved to all their addresses.
+
+    A file has one address per line; empty lines and `#` comments are skipped.
+    """
+    listed = list(texts)
+    if targets_file is not None:
+        try:
+            lines = targets_file.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(
+                f"`{targets_file}` cannot be read: {error}", hint="write one address per line"
+            ) from None
+        listed += [text for line in lines if (text := line.split("#", 1)[0].strip())]
+        if not listed:
+            raise InputError(f"`{targets_file}` names no server", hint="write one address per line")
+    found: dict[str, None] = {}
+    for text in listed:
+        for url in _resolve(text) if text.startswith("dns:") else (_normal(text),):
+            found[url] = None
+    return tuple(found)
+
+
+async def sweep(urls: Sequence[str], how: Access, session: "httpx.AsyncClient | None" = None) -> Snapshot:
+    """One snapshot of all servers, fetched at once; those that fail are listed, and only if all fail it is an error."""
+    if session is None:
+        async with client(how) as opened:
+            return await sweep(urls, how, opened)
+    gate = asyncio.Semaphore(_CONCURRENT)
+
+    async def one(url: str) -> tuple[str, Snapshot | InputError]:
+        shown = without_credentials(url)
+        async with gate:
+            try:
+                text = await fetch(session, url, how)
+                taken = time.time()
+                # Parsing is pure computation; let other answers come in between.
+                await asyncio.sleep(0)
+                snapshot = scrape(text, source=shown, time_seconds=taken)
+                if not snapshot.samples:
+                    raise InputError(
+                        f"`{shown}` serves no metrics of vLLM, SGLang or LMCache",
+                        hint="check the port; SGLang needs `--enable-metrics`",
+                    )
+            except InputError as error:
+                return shown, error
+            return shown, replace(snapshot, time_seconds=snapshot.time_seconds or taken)
+
+    answers = await asyncio.gather(*(one(url) for url in urls))
+    good = [(_instance(url), s) for url, s in answers if isinstance(s, Snapshot)]
+    bad = [(url, e) for url, e in answers if isinstance(e, InputError)]
+    if not good:
+        first = bad[0][1]
+        more = f" (and {len(bad) - 1} more servers failed)" if len(bad) > 1 else ""
+        raise InputError(first.message + more, hint=first.hint)
+    return merge(good, ((url, error.message) for url, error in bad))
+
+
+def _instance(url: str) -> str:
+    """What tells servers apart: scheme, host and port."""
+    parts = urlsplit(url)
+    path = "" if parts.path in ("", "/metrics") else parts.path
+    return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def _normal(text: str) -> str:
+    url = text if "://" in text else f"http://{text}"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise InputError(
+            f"address `{text[:80]}` cannot be read", hint="write it like `http://host:8000`"
+        ) from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or (port is not None and port == 0):
+        raise InputError(
+            f"address `{without_credentials(text)[:80]}` cannot be read",
+            hint="write it like `http://host:8000`",
+        )
+    path = parts.path if parts.path not in ("", "/") else "/metrics"
+    return parts._replace(path=path, fragment="").geturl()
+
+
+def _resolve(text: str) -> tuple[str, ...]:
+    """All addresses behind a name: `dns:vllm-headless.prod.svc:8000`."""
+    host, separator, port = text.removeprefix("dns:").removeprefix("//").rpartition(":")
+    if not separator or not port.isdigit() or not host:
+        raise InputError(f"`{text[:80]}` has no port", hint="write it like `dns:vllm-headless.prod.svc:8000`")
+    try:
+        answers = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError, OverflowError):
+        raise InputError(
+            f"`{text[:80]}`: the host name is not known", hint="check the name of the headless service"
+        ) from None
+    ips = sorted({str(answer[4][0]) for answer in answers})
+    return tuple(f"http://{f'[{ip}]' if ':' in ip else ip}:{port}/metrics" for ip in ips)

@@ -1,0 +1,85 @@
+"""The verdict record: an answer, what it rests on, and what to do next."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Name = Literal[
+    "helping",
+    "hurting",
+    "thrashing",
+    "no_reuse",
+    "inert",
+    "tier_too_small",
+    "not_needed",
+    "mixed",
+    "undecided",
+    "no_tier",
+]
+NAMES: tuple[Name, ...] = (
+    "helping",
+    "hurting",
+    "thrashing",
+    "no_reuse",
+    "inert",
+    "tier_too_small",
+    "not_needed",
+    "mixed",
+    "undecided",
+    "no_tier",
+)
+Confidence = Literal["high", "medium", "low"]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One fact behind a verdict: what it says, its number, and the metric that it was read from."""
+
+    text: str
+    value: float | None = None
+    unit: str = ""
+    metric: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something to do next, with the exact command where there is one."""
+
+    text: str
+    command: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One meter against the baseline; `change` is claimed only where the intervals do not overlap."""
+
+    meter: str
+    before: float
+    after: float
+    change: Literal["better", "worse", "within the interval"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer for one window.
+
+    Attributes:
+        name: one of NAMES.
+        reason: a stable word that narrows the name, such as `loads_cost_more` or `prefix_caching_off`.
+        summary: the answer in one sentence.
+        confidence: how much better evidence could change it.
+        evidence: the numbers, most telling first.
+        next_steps: what to do.
+        comparisons: meters against the baseline, empty without one.
+        traffic_changes: how the traffic of the two windows differs, empty where it does not.
+        notes: remarks.
+    """
+
+    name: Name
+    reason: str
+    summary: str
+    confidence: Confidence
+    evidence: tuple[Evidence, ...] = ()
+    next_steps: tuple[Step, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    traffic_changes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,132 @@
+"""Helping or hurting: causal accounts first, then the meters against the baseline, and never a difference
+inside an interval.
+"""
+
+from collections.abc import Sequence
+
+from warmset.meters import steps
+from warmset.meters.baseline import Baseline
+from warmset.meters.causal import Accounts, against_baseline
+from warmset.meters.meters import Meters
+from warmset.meters.quantiles import Estimate
+from warmset.meters.verdict import Comparison, Confidence, Name, Step
+
+Weighed = tuple[Name, str, str, Confidence, list[Step]]
+
+
+def accounts_of(m: Meters, base: Baseline | None) -> Accounts:
+    """The window's accounts, with the baseline's two estimates where there is one."""
+    if base is None:
+        return m.accounts
+    return against_baseline(
+        m.accounts,
+        external_hit_tokens=m.external_hit_tokens,
+        prompt_tokens=m.prompt_tokens,
+        prefill_seconds=m.prefill_seconds,
+        base_rate=base.prefill_seconds_per_token,
+        base_prompt_tokens=base.prompt_tokens,
+        base_prefill_seconds=base.prefill_seconds,
+    )
+
+
+def weigh(m: Meters, base: Baseline | None, comparisons: Sequence[Comparison], comparable: bool) -> Weighed:
+    """Name, reason, summary, confidence and next steps for a tier that serves something.
+
+    `comparable` says whether the traffic of the two windows allows comparing latencies.
+    """
+    accounts = accounts_of(m, base)
+    balance = _balance(accounts)
+    moved = [c for c in comparisons if c.change != "within the interval"] if comparable else []
+    worse = [c for c in moved if c.change == "worse"]
+    # More hits are the means, not the end: only a latency that fell speaks for the tier.
+    better = [c for c in moved if c.change == "better" and c.meter.startswith("TTFT")]
+    latency_worse = any(c.meter.startswith("TTFT") for c in worse)
+    supplied = f"{m.external_hit_tokens or 0:,.0f} tokens"
+    paid, saved = accounts.paid_seconds, accounts.saved_seconds
+    account = (
+        f"{paid:,.3g} s were paid for loads and lookups, {_range(saved)} of prefill were saved"
+        if paid is not None and saved is not None
+        else ""
+    )
+    still = [c for c in comparisons if c.meter.startswith("TTFT") and c.change == "within the interval"]
+    flat = (
+        f"; {_names(still)} differ from the baseline by less than their intervals"
+        if comparable and still
+        else ""
+    )
+    if balance == "paid" and not better:
+        return (
+            "hurting",
+            "loads_cost_more",
+            f"{account}: the tier costs more than it spares",
+            "high",
+            steps.hurting(m),
+        )
+    if worse and not better and (latency_worse or balance != "saved"):
+        summary = f"{_names(worse)} worsened beyond the interval" + (f"; {account}" if account else "")
+        return (
+            "hurting",
+            "meter_worsened",
+            summary,
+            "high" if balance != "saved" else "medium",
+            steps.hurting(m),
+        )
+    if worse or (balance == "paid" and better):
+        parts = (
+            account,
+            f"worse: {_names(worse)}" if worse else "",
+            f"better: {_names(better)}" if better else "",
+        )
+        return "mixed", "meters_disagree", "; ".join(filter(None, parts)), "medium", steps.mixed(m, base)
+    if balance == "saved":
+        confidence: Confidence = (
+            "high" if saved is not None and (paid or 0) <= 0.5 * (saved.low or 0) else "medium"
+        )
+        return (
+            "helping",
+            "prefill_saved",
+            f"the tier supplied {supplied}: {account}{flat}",
+            confidence,
+            steps.helping(m),
+        )
+    if better:
+        return (
+            "helping",
+            "meters_improved",
+            f"the tier supplied {supplied}, and {_names(better)} improved",
+            "medium",
+            steps.helping(m),
+        )
+    if balance == "between":
+        return (
+            "mixed",
+            "within_estimates",
+            f"{account}: between the two estimates{flat}",
+            "low",
+            steps.mixed(m, base),
+        )
+    summary = (
+        f"the tier supplied {supplied}; what its loads cost is not exported, so this rests on the hits "
+        f"alone{flat}"
+    )
+    return "helping", "hits_without_costs", summary, "low", steps.helping_unproven(m, base)
+
+
+def _balance(accounts: Accounts) -> str:
+    """Where the seconds paid stand against the estimates of seconds saved; empty where either is unknown."""
+    saved, paid = accounts.saved_seconds, accounts.paid_seconds
+    if saved is None or paid is None or saved.high is None or saved.low is None:
+        return ""
+    if paid > saved.high:
+        return "paid"
+    return "saved" if paid < saved.low else "between"
+
+
+def _range(saved: Estimate | None) -> str:
+    if saved is None or saved.low is None or saved.high is None:
+        return "an unknown time"
+    return f"{saved.low:,.3g}–{saved.high:,.3g} s"
+
+
+def _names(comparisons: Sequence[Comparison]) -> str:
+    return ", ".join(f"{c.meter} ({c.before:.3g} → {c.after:.3g})" for c in comparisons)
