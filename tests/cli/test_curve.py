@@ -114,6 +114,7 @@ def test_html_holds_the_json_and_asks_for_nothing(warmset, trace: str, tmp_path:
         (["--capacities", "-5"], "`-5`"),
         (["--capacities", "1e3"], "1e3"),
         (["--capacities", "9" * 400], "absurdly"),
+        (["--capacities", "1," * 20_000 + "1"], "20,001"),
         (["--capacities", "10,,20"], "--capacities"),
         (["--capacities", ""], "--capacities"),
         (["--capacities", "10GiB"], "--model"),

@@ -1,6 +1,7 @@
 """Partitioned runs merge exactly: a stream, shards and a cluster give one and the same sampled curve."""
 
 import json
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -158,6 +159,17 @@ def test_no_files_and_no_scheduler(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("distributed")
     with pytest.raises(InputError, match="`nonsense`"):
         distributed_curve(list_shards(f"mooncake:{folder}"), options=OPTIONS, scheduler="nonsense")
+
+
+def test_what_is_not_installed_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("distributed", "obstore.store"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(InputError) as dask:
+        distributed_curve(list_shards(f"mooncake:{folder}"), options=OPTIONS)
+    with pytest.raises(InputError) as store:
+        list_shards("s3://logs/")
+    for error in (dask, store):
+        assert error.value.hint == "pip install 'warmset[distributed]'"
 
 
 def test_memory_is_bounded_by_forgetting_the_least_recent(whole: Path) -> None:

@@ -12,6 +12,7 @@ from warmset.errors import InputError
 from warmset.report.emit import emit
 
 POLICIES = ("lru", "arc", "fifo", "lfu", "optimal")
+_MAX_CAPACITIES = 10_000
 
 
 @click.command(epilog="Exit status: 0 done, 2 bad usage or input, 70 a bug.")
@@ -242,7 +243,13 @@ def _bytes_per_token(model: str, kv_dtype: str, tp: int) -> float:
 def _capacities(text: str, bytes_per_block: float | None) -> tuple[int, ...]:
     if text == "auto":
         return ()
-    return tuple(_blocks(part, bytes_per_block, "--capacities") for part in text.split(","))
+    parts = text.split(",")
+    if len(parts) > _MAX_CAPACITIES:
+        raise InputError(
+            f"`--capacities` lists `{len(parts):,}` values",
+            hint=f"give at most {_MAX_CAPACITIES:,}, or `auto`",
+        )
+    return tuple(_blocks(part, bytes_per_block, "--capacities") for part in parts)
 
 
 def _blocks(text: str, bytes_per_block: float | None, option: str) -> int:
