@@ -1,6 +1,7 @@
 """`warmset measure`: is the tier helping, hurting or doing nothing?"""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -196,21 +197,19 @@ def _windows(
     return None, window(snapshots[0] if len(snapshots) == 2 else None, snapshots[-1])
 
 
-def _watched(work: "Any", seconds: float, quiet: bool) -> "Window":
+def _watched(work: "Callable[[Callable[[float], None]], Window]", seconds: float, quiet: bool) -> "Window":
     """Run `work` under a progress bar on standard error."""
     import sys
 
     if quiet or not sys.stderr.isatty():
         talk(f"sampling for {seconds:g} s", quiet=quiet)
-        result: Window = work(lambda _: None)
-        return result
+        return work(lambda _: None)
     from rich.console import Console
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("sampling", total=seconds)
-        result = work(lambda done: progress.update(task, completed=done))
-    return result
+        return work(lambda done: progress.update(task, completed=done))
 
 
 def _gate(text: str) -> frozenset[str]:

@@ -7,10 +7,10 @@ import asyncio
 import json
 import re
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from warmset.errors import InputError
@@ -61,18 +61,24 @@ def windows(
     return asyncio.run(_windows(url.rstrip("/"), how, matchers, earlier, later))
 
 
-def spans(before: str | None, after: str | None, changed_at: str | None, *, now: float) -> tuple[Span | None, Span]:
+def spans(
+    before: str | None, after: str | None, changed_at: str | None, *, now: float
+) -> tuple[Span | None, Span]:
     """The two stretches: `2h..1h` counts back from now, times may also be ISO 8601 or Unix seconds.
 
     Around a change, both stretches are as long as the time since it, and no longer than an hour.
     """
     if changed_at is not None:
         if before or after:
-            raise InputError("`--changed-at` already names both windows", hint="give it, or `--before` and `--after`")
+            raise InputError(
+                "`--changed-at` already names both windows", hint="give it, or `--before` and `--after`"
+            )
         moment = _moment(changed_at, now)
         length = min(3600.0, now - moment)
         if length < 60:
-            raise InputError(f"the change at `{changed_at}` is less than a minute old", hint="wait for some traffic")
+            raise InputError(
+                f"the change at `{changed_at}` is less than a minute old", hint="wait for some traffic"
+            )
         return Span(moment - length, moment), Span(moment, moment + length)
     return (_span(before, now) if before else None), _span(after or _DEFAULT_AFTER, now)
 
@@ -83,7 +89,9 @@ def _span(text: str, now: float) -> Span:
         raise InputError(f"range `{text[:80]}` has no end", hint="write it like `2h..1h` or `30m..now`")
     span = Span(_moment(start, now), _moment(end, now))
     if span.seconds < 1 or span.start_seconds >= now:
-        raise InputError(f"range `{text[:80]}` ends before it starts", hint="write it like `2h..1h` or `30m..now`")
+        raise InputError(
+            f"range `{text[:80]}` ends before it starts", hint="write it like `2h..1h` or `30m..now`"
+        )
     return Span(span.start_seconds, min(span.end_seconds, now))
 
 
@@ -131,7 +139,9 @@ class Api:
         growing = [name for name in names if _growing(name)]
         length = f"{round(span.seconds)}s"
         jobs = [self._vector(self._increase(name, length), span.end_seconds) for name in growing]
-        jobs += [self._vector(self._ends(name), span.end_seconds) for name in names if not name.endswith("_bucket")]
+        jobs += [
+            self._vector(self._ends(name), span.end_seconds) for name in names if not name.endswith("_bucket")
+        ]
         layouts = [name for name in growing if name.endswith("_bucket")]
         jobs += [self._vector(f"count by (le) ({name}{self.selector})", span.end_seconds) for name in layouts]
         answers = await asyncio.gather(*jobs)
@@ -143,7 +153,9 @@ class Api:
             kept = _shared_bounds(counts)
             if kept is not None:
                 increases[name] = [row for row in increases[name] if dict(row.labels).get("le") in kept]
-                notes.append(f"{name}: servers have different buckets; only the bounds that all share are used")
+                notes.append(
+                    f"{name}: servers have different buckets; only the bounds that all share are used"
+                )
         instances = await self._vector(f"count by (instance) ({names[0]}{self.selector})", span.end_seconds)
         if not any(increases.values()):
             raise InputError(
@@ -168,7 +180,9 @@ class Api:
         }
         found = await self._get("/api/v1/label/__name__/values", params)
         known = known_names()
-        return sorted(n for n in found if n.startswith(PREFIXES) and not n.endswith("_created") and _family(n) in known)
+        return sorted(
+            n for n in found if n.startswith(PREFIXES) and not n.endswith("_created") and _family(n) in known
+        )
 
     def _increase(self, name: str, length: str) -> str:
         inner = f"increase({name}{self.selector}[{length}])"
@@ -200,212 +214,23 @@ class Api:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise InputError(
                 f"`{shown}` is no Prometheus API: it answered `{text[:60].strip()}`",
-                hint="give the address
-                that Grafana uses,
-               
-               
-                such
-               
-               
-               
-                as
-               
-               
-               
-               
-               
-     
- 
-                              
-
-                               
-                       
-                       
-                      
-                      
-               
- 
-                                            
-
-                                             
-                           
-                           
-                          
-                         
-  
-                                                   
-
-
-                                                     
-                                                    `http://prometheus:9090`,
-               
-               
-               
-               
-
-
-                
-                              
-
-                               
-                            
-                            
-                            
-                             and
-               
-               
-               
-              
- 
-                
-                             
-
-
-                               
-                             
-                             
-                             
-                             
-                              a
-               
-               
-               
-              
-              
-             
-             
-            
-            
-           
-           
-           token
-               
-               
-                if
-               
-                it
-               
-               
-               
-               
-               
-               
-               
-               
-               
-               
-                needs
-               
-               
-               
-               
-              
-              
-             
-             
-            
-            
-           
-           
-          
-          
-         
-         
-         one",
-           
-           
+                hint="give the address that Grafana uses, such as `http://prometheus:9090`, and a token if needed",
+            ) from None
+        if status != "success":
+            raise InputError(
+                f"`{shown}` refused a query: {str(answer.get('error'))[:200]}", hint="check `--match`"
             )
-           
-           
-           
-           
-           
-            from
-           
-           
-           
-           
-          
-          
-          
-          
-           None
-       
-       
-        if
-       
-       
-        status
-       
-       
-      
-      
-     
-     
-     
-    
-     !=
-       
-       
-       
-       
-      
-      
-      
-     
-     
-     
-    
-    
-    
-   
-   
-   
-   "success":
-            raise InputError(f"`{shown}` refused a
-           
-            query:
-           
-           
-           {str(answer.get('error'))[:200]}",
-           
-           
-           
-           
-           hint="check
-           
-           
-          
-          
-          
-          
-          
-         
-         
-         
-         
-         
-        
-        
-        
-        
-         `--match`")
-       
-       
-       
-       
-       return
-       
-       
-        data
+        return data
 
 
+@cache
 def known_names() -> frozenset[str]:
-    """Families with a role in any version, and the information metrics beside them."""
+    """Families with a role in any version, and the few others that a tier is told by."""
     names = set()
     for server in SERVERS:
         for version in inspected(server):
-            names |= {m.name for m in engine(f"{server}@{version}").metrics() if m.role or ":nixl_" in m.name}
+            metrics = engine(f"{server}@{version}").metrics()
+            names |= {m.name for m in metrics if m.role or ":nixl_" in m.name}
     return frozenset({*names, "vllm:spec_decode_num_draft_tokens_total", "sglang:max_total_num_tokens"})
 
 
@@ -435,12 +260,8 @@ def _selector(matchers: Matchers) -> str:
 
 def _shared_bounds(counts: Sequence[Sample]) -> set[str] | None:
     """The `le` texts that every series has; None where all have the same."""
-    seen = Counter({dict(row.labels).get("le", ""): row.value for row in counts})
+    seen = {dict(row.labels).get("le", ""): row.value for row in counts}
     if len(set(seen.values())) <= 1:
         return None
     most = max(seen.values())
     return {le for le, count in seen.items() if count == most}
-
-
-
-
