@@ -128,6 +128,7 @@ def meters(
         bytes_per_token=bytes_per_token,
         chunk_tokens=chunk_tokens,
         external_hit_tokens=external,
+        computed_tokens=computed,
         log=log,
         sources=sources,
     )

@@ -77,6 +77,7 @@ def find_tier(
     bytes_per_token: float | None,
     chunk_tokens: float | None,
     external_hit_tokens: float | None,
+    computed_tokens: float | None,
     log: LogFacts | None,
     sources: dict[str, str],
 ) -> Tier:
@@ -95,7 +96,6 @@ def find_tier(
         per_token, per_token_source = _bytes_per_token(
             r, external_hit_tokens, stored_bytes, stored_chunks, chunk
         )
-    capacity_tokens, capacity_bytes, source = _capacity(r, tier_bytes, facts, per_token, chunk)
     pool = _device_pool(r, config, engines, block, facts)
     stored = None
     if stored_chunks is not None and chunk:
@@ -112,6 +112,13 @@ def find_tier(
         if direct is not None:
             stored = direct.value
             sources["stored_tokens"] = direct.metric
+    if per_token is None and stored_bytes and computed_tokens:
+        # Never too high: what was stored before, or refused, makes it smaller, and so the tier look larger.
+        per_token, per_token_source = (
+            stored_bytes / computed_tokens,
+            "stored bytes over computed tokens (rough)",
+        )
+    capacity_tokens, capacity_bytes, source = _capacity(r, tier_bytes, facts, per_token, chunk)
     ever = (
         r.lifetime("store_bytes")
         or r.lifetime("transfer_bytes", transfer_type="GPU_to_CPU")
