@@ -149,7 +149,7 @@ def test_a_miss_is_remembered_and_forgotten_when_stored() -> None:
 
 def test_a_store_that_hangs_costs_a_request_the_deadline_and_opens_the_breaker() -> None:
     store = Scripted()
-    breaker = CircuitBreaker(store, failures_to_open=3, rest_seconds=60)
+    breaker = CircuitBreaker(store, failures_to_open=1, rest_seconds=60)
     lookups = Lookups(
         breaker.exists,
         deadline_seconds=0.1,
@@ -191,6 +191,30 @@ def test_what_nobody_waits_for_is_dropped() -> None:
     lookups.shutdown()
 
 
+def test_one_probe_that_hangs_is_one_failure_and_a_question_expires_unasked() -> None:
+    store = Scripted()
+    failures: list[int] = []
+    lookups = Lookups(store.exists, deadline_seconds=0.05, on_expired=lambda: failures.append(1))
+    store.gate.clear()
+    _ask_all(lookups, [f"k{i}" for i in range(50)])
+    lookups.flush()
+    time.sleep(0.06)
+    lookups.flush()
+    assert not lookups.waiting, "nobody needs to ask again"
+    assert lookups.counts.expired == 50
+    assert failures == [1]
+    store.gate.set()
+    lookups.shutdown()
+
+
+def test_a_block_stored_meanwhile_is_found_by_the_next_request() -> None:
+    lookups = Lookups(MemoryStore().exists, deadline_seconds=5)
+    assert _answers(lookups, ["a"], "long-running") == [False]
+    lookups.mark_stored(["a"])
+    assert lookups.ask("next", "a", position=16) is True
+    lookups.shutdown()
+
+
 class Bench:
     """A host tier of 8 slots over a store."""
 
@@ -198,7 +222,8 @@ class Bench:
         self.memory = memoryview(bytearray(8 * BLOCK)).cast("B", (8, BLOCK))
         self.rows = self.memory.cast("B")
         defaults = {"load_deadline_seconds": 5.0, "store_deadline_seconds": 5.0}
-        self.transfers = Transfers(store, self.memory, **{**defaults, **settings})  # type: ignore[arg-type]
+        verifying = store if isinstance(store, VerifyingStore) else VerifyingStore(store)  # type: ignore[arg-type]
+        self.transfers = Transfers(verifying, self.memory, **{**defaults, **settings})  # type: ignore[arg-type]
 
     def fill(self, slot: int, byte: int) -> None:
         self.rows[slot * BLOCK : (slot + 1) * BLOCK] = bytes([byte]) * BLOCK
@@ -280,12 +305,52 @@ def test_a_block_of_another_size_is_corrupt() -> None:
     bench.transfers.load(1, ["short"], [0])
     assert bench.outcome().done == ()
     assert bench.transfers.counts.corrupt == 1
+    store.put("long", b"x" * (BLOCK + 1))
+    bench.transfers.load(2, ["long"], [0])
+    assert bench.outcome().done == ()
+    assert bench.transfers.counts.corrupt == 2
+    assert store.exists(["short", "long"]) == [False, False], "or they would never be stored right"
     bench.transfers.shutdown()
+
+
+def test_a_job_too_large_for_its_deadline_keeps_what_it_got_and_blames_nobody() -> None:
+    class Slow(Scripted):
+        def get(self, key: str, into: memoryview) -> int:
+            time.sleep(0.04)
+            return super().get(key, into)
+
+    memory = Slow()
+    store = VerifyingStore(memory)
+    for i in range(8):
+        store.put(f"k{i}", bytes([i]) * BLOCK)
+    blamed: list[int] = []
+    bench = Bench(store, load_deadline_seconds=0.2, load_threads=1, on_expired=lambda: blamed.append(1))
+    bench.transfers.load(1, [f"k{i}" for i in range(8)], list(range(8)))
+    outcome = bench.outcome()
+    assert outcome.expired
+    assert 1 <= len(outcome.done) < 8
+    assert outcome.moved_bytes == len(outcome.done) * BLOCK
+    assert blamed == []
+    assert bench.transfers.hanging == 0
+    bench.transfers.shutdown()
+
+
+def test_shutdown_does_not_wait_for_a_store_that_hangs() -> None:
+    store = Scripted()
+    store.gate.clear()
+    bench = Bench(store, store_deadline_seconds=60)
+    bench.transfers.store(1, ["a"], [0])
+    time.sleep(0.05)
+    begin = time.monotonic()
+    bench.transfers.shutdown(patience_seconds=0.1)
+    assert time.monotonic() - begin < 2
+    assert bench.outcome().expired
+    store.gate.set()
 
 
 def test_a_late_read_cannot_touch_a_slot_that_was_given_away() -> None:
     store = Scripted()
-    store.put("a", b"\1" * BLOCK)
+    VerifyingStore(store).put("a", b"\1" * BLOCK)
     expired = []
     bench = Bench(store, load_deadline_seconds=0.05, on_expired=lambda: expired.append(1))
     store.gate.clear()
@@ -305,7 +370,7 @@ def test_a_late_read_cannot_touch_a_slot_that_was_given_away() -> None:
 
 def test_stores_are_dropped_under_pressure_and_loads_are_not() -> None:
     store = Scripted()
-    store.put("there", b"\7" * BLOCK)
+    VerifyingStore(store).put("there", b"\7" * BLOCK)
     bench = Bench(store, queued_store_bytes=2 * BLOCK, store_threads=1)
     store.gate.clear()
     bench.transfers.store(1, ["a", "b"], [0, 1])
@@ -333,6 +398,7 @@ def test_equal_blocks_in_flight_are_stored_once_and_present_ones_not_again() -> 
     store.gate.set()
     ended: list[Outcome] = []
     eventually(lambda: (ended.extend(bench.transfers.finished()), len(ended) == 2)[1])
+    assert sum(outcome.moved_bytes for outcome in ended) == BLOCK, "what was there already was not moved"
     bench.transfers.store(3, ["a"], [0])
     assert bench.outcome().success
     assert bench.transfers.counts.stored == 1

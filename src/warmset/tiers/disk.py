@@ -11,7 +11,7 @@ from mmap import PAGESIZE, mmap
 from pathlib import Path
 
 from warmset.tiers.errors import Denied, Full, NotFound, StoreError, TooLarge, Unavailable
-from warmset.tiers.store import Buffer, Capacity, Entry, Properties, check_key, flat
+from warmset.tiers.store import Buffer, Capacity, Entry, Properties, check_key, flat, is_key
 
 # Unfinished files live apart from the objects, so that listing, eviction and readers never meet one.
 _UNFINISHED = ".unfinished"
@@ -176,9 +176,10 @@ class DiskStore:
                         if item.name != _UNFINISHED:
                             yield from self._walk(folder / item.name)
                     elif item.is_file(follow_symlinks=False):
-                        stat = item.stat(follow_symlinks=False)
                         key = (folder / item.name).relative_to(self._root).as_posix()
-                        yield Entry(key, stat.st_size, stat.st_mtime)
+                        if is_key(key):
+                            stat = item.stat(follow_symlinks=False)
+                            yield Entry(key, stat.st_size, stat.st_mtime)
 
     def _remove_abandoned(self) -> None:
         """Delete what writers that were killed left behind."""

@@ -34,14 +34,16 @@ def evict(
     capacity_bytes: int | None = None,
     max_age_seconds: float | None = None,
     low_water_ratio: float = 0.9,
+    make_room: bool = False,
     dry_run: bool = False,
     now: Callable[[], float] = time.time,
 ) -> Eviction:
     """Delete what is older than `max_age_seconds`, then the least recent until `capacity_bytes` holds.
 
-    Above the capacity it goes down to `low_water_ratio` of it, so that the next pass is not due at once. Two writers
-    that evict at the same time choose the same victims, and deleting twice is no error; a reader that loses
-    the race sees a miss.
+    Above the capacity it goes down to `low_water_ratio` of it, so that the next pass is not due at once. With
+    `make_room` the store is full, whatever its capacity was thought to be: that share of what is there goes.
+    Two writers that evict at the same time choose the same victims, and deleting twice is no error; a reader that
+    loses the race sees a miss.
     """
     entries = list(store.entries(prefix))
     total_bytes = sum(entry.size_bytes for entry in entries)
@@ -49,8 +51,11 @@ def evict(
     expired = [entry for entry in entries if entry.modified_seconds < oldest]
     kept_bytes = total_bytes - sum(entry.size_bytes for entry in expired)
     victims: list[Entry] = []
-    if capacity_bytes is not None and kept_bytes > capacity_bytes:
-        target = low_water_ratio * capacity_bytes
+    limit = capacity_bytes if capacity_bytes is not None else float("inf")
+    if make_room and not expired:
+        limit = min(limit, kept_bytes - 1)
+    if kept_bytes > limit:
+        target = low_water_ratio * limit
         alive = [(e.modified_seconds, e.key, e) for e in entries if e.modified_seconds >= oldest]
         heapq.heapify(alive)
         while kept_bytes > target and alive:

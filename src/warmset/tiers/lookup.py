@@ -18,14 +18,14 @@ _FIRST_ROUND, _GROWTH = 1, 8
 
 @dataclass(slots=True)
 class _Question:
-    """One key that someone asked for. `answer` is None while it is not known."""
+    """One key that someone asked for. `answer` is None while it is not known, `probe` is 0 until it was sent."""
 
     key: str
     position: int | None
     group: int
     generation: int
     asked_at: float
-    sent: bool = False
+    probe: int = 0
     answer: bool | None = None
     requests: set[str] = field(default_factory=set)
 
@@ -72,11 +72,13 @@ class Lookups:
         self._clock = clock
         self._on_expired = on_expired
         self._questions: dict[str, _Question] = {}
+        # The questions without an answer, oldest first.
+        self._open: dict[str, _Question] = {}
         self._by_request: dict[str, set[str]] = {}
         self._unsent: dict[str, list[_Question]] = {}
         self._missing_until: OrderedDict[str, float] = OrderedDict()
-        self._generation = 0
-        self._answers: SimpleQueue[list[tuple[str, int, bool | None]]] = SimpleQueue()
+        self._generation = self._sent = 0
+        self._answers: SimpleQueue[tuple[int, list[tuple[str, int, bool | None]]]] = SimpleQueue()
         self._busy: dict[int, tuple[float, threading.Thread]] = {}
         self._workers = Workers(threads, "warmset-lookup")
         self._durations: SimpleQueue[float] = SimpleQueue()
@@ -96,26 +98,27 @@ class Lookups:
                 return False
             self._generation += 1
             question = _Question(key, position, group, self._generation, now)
-            self._questions[key] = question
+            self._questions[key] = self._open[key] = question
             self._unsent.setdefault(request, []).append(question)
         question.requests.add(request)
         self._by_request.setdefault(request, set()).add(key)
         if question.answer is None and now - question.asked_at > self._deadline_seconds:
-            self.counts.expired += 1
-            self._resolve(question, found=False)
-            self._on_expired()
+            self._expire(now)
         return question.answer
 
     def flush(self) -> None:
         """Send what was asked since the last call, one probe per request; take in what has come back."""
         self.collect()
+        self._expire(self._clock())
         for questions in self._unsent.values():
-            alive = [q for q in questions if self._questions.get(q.key) is q and q.answer is None]
+            alive = [q for q in questions if self._open.get(q.key) is q]
             if alive:
+                self._sent += 1
                 for question in alive:
-                    question.sent = True
+                    question.probe = self._sent
                 order = [(q.key, q.generation, q.group, q.position) for q in alive]
-                self._workers.submit(lambda order=order: self._probe(order))  # type: ignore[misc]
+                ends_at = alive[0].asked_at + self._deadline_seconds
+                self._workers.submit(lambda o=order, e=ends_at: self._probe(o, e))  # type: ignore[misc]
         self._unsent.clear()
         self._replace_hanging()
 
@@ -123,16 +126,14 @@ class Lookups:
         """Take in the answers that have come back."""
         while True:
             try:
-                batch = self._answers.get_nowait()
+                probes, batch = self._answers.get_nowait()
             except Empty:
                 return
+            self.counts.probes += probes
             for key, generation, found in batch:
-                question = self._questions.get(key)
+                question = self._open.get(key)
                 # A late answer to a question that expired, or was asked anew, says nothing.
-                if question is None or question.generation != generation or question.answer is not None:
-                    continue
-                if not question.requests:
-                    del self._questions[key]
+                if question is None or question.generation != generation:
                     continue
                 if found is None:
                     self.counts.failed += 1
@@ -162,6 +163,15 @@ class Lookups:
             if not question.requests:
                 # Were it kept for its late answer, a store that never answers would keep it forever.
                 del self._questions[key]
+                self._open.pop(key, None)
+
+    def forget_all(self) -> None:
+        """The keys mean something else from now on: drop every question, answer and miss."""
+        self._questions.clear()
+        self._open.clear()
+        self._by_request.clear()
+        self._unsent.clear()
+        self._missing_until.clear()
 
     def mark_missing(self, keys: Collection[str]) -> None:
         """These keys could not be loaded, whatever the store says: answer no for a while."""
@@ -176,6 +186,10 @@ class Lookups:
         """These keys are in the store now."""
         for key in keys:
             self._missing_until.pop(key, None)
+            question = self._questions.get(key)
+            if question is not None:
+                # A request that was told no may live long; another that asks the same must not be told so.
+                self._resolve(question, found=True)
 
     @property
     def hanging(self) -> int:
@@ -185,7 +199,7 @@ class Lookups:
     @property
     def waiting(self) -> bool:
         """Whether some answer is still awaited."""
-        return any(q.answer is None for q in self._questions.values())
+        return bool(self._open)
 
     def shutdown(self) -> None:
         """End the workers."""
@@ -193,8 +207,21 @@ class Lookups:
 
     def _resolve(self, question: _Question, *, found: bool) -> None:
         question.answer = found
+        self._open.pop(question.key, None)
         if not found:
             self._remember_missing(question.key)
+
+    def _expire(self, now: float) -> None:
+        """What has waited longer than the deadline is a miss. However many keys a probe has, it fails once."""
+        probes: set[int] = set()
+        for question in list(self._open.values()):
+            if now - question.asked_at <= self._deadline_seconds:
+                break
+            self.counts.expired += 1
+            self._resolve(question, found=False)
+            probes.add(question.probe)
+        for _ in probes - {0}:
+            self._on_expired()
 
     def _remember_missing(self, key: str) -> None:
         self._missing_until[key] = self._clock() + self._remember_seconds
@@ -202,14 +229,18 @@ class Lookups:
         while len(self._missing_until) > self._remember_keys:
             self._missing_until.popitem(last=False)
 
-    def _probe(self, order: list[tuple[str, int, int, int | None]]) -> None:
+    def _probe(self, order: list[tuple[str, int, int, int | None]], ends_at: float) -> None:
         begin = self._clock()
+        if begin > ends_at:
+            # It waited behind probes that hang: nobody wants the answer any more.
+            return
         me = threading.current_thread()
         self._busy[id(order)] = (begin, me)
         found: dict[str, bool | None] = {key: None for key, *_ in order}
+        asked: list[int] = []
         try:
             for run in _runs(order):
-                if not self._probe_run(run, found):
+                if not self._probe_run(run, found, asked):
                     # Every group of layers must have its blocks: one cold group makes the others useless.
                     for key in found:
                         found[key] = found[key] or False
@@ -221,14 +252,14 @@ class Lookups:
         finally:
             self._busy.pop(id(order), None)
             self._durations.put(self._clock() - begin)
-            self._answers.put([(key, generation, found[key]) for key, generation, *_ in order])
+            self._answers.put((sum(asked), [(key, generation, found[key]) for key, generation, *_ in order]))
 
-    def _probe_run(self, run: "_Run", found: dict[str, bool | None]) -> bool:
+    def _probe_run(self, run: "_Run", found: dict[str, bool | None], asked: list[int]) -> bool:
         """Fill in `found` for one run; False if nothing of a prefix is there."""
         start, size = 0, _FIRST_ROUND if run.is_prefix else len(run.keys)
         while start < len(run.keys):
             batch = run.keys[start : start + size]
-            self.counts.probes += len(batch)
+            asked.append(len(batch))
             answers = self._exists(batch)
             found.update(zip(batch, answers, strict=True))
             if run.is_prefix and not all(answers):
@@ -240,7 +271,7 @@ class Lookups:
 
     def _replace_hanging(self) -> None:
         now = self._clock()
-        for began, thread in list(self._busy.values()):
+        for began, thread in self._busy.copy().values():
             if now - began > self._deadline_seconds:
                 self._workers.give_up(thread)
 

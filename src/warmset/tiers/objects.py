@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from warmset.errors import InputError
+from warmset.tiers.buffers import copy_bytes
 from warmset.tiers.errors import (
     Deadline,
     Denied,
@@ -18,7 +19,7 @@ from warmset.tiers.errors import (
     TooLarge,
     Unavailable,
 )
-from warmset.tiers.store import Buffer, Capacity, Entry, Properties, check_key, flat
+from warmset.tiers.store import Buffer, Capacity, Entry, Properties, check_key, flat, is_key
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _ELAPSED_SECONDS = re.compile(r" in ([0-9.]+)s - ")
@@ -101,7 +102,7 @@ class ObjectStore:
             raise self._translated(error, key) from None
         if data.nbytes != size:
             raise Unavailable(f"object `{key}` came with {data.nbytes} of its {size} bytes")
-        view[:size] = data
+        copy_bytes(view[:size], data)
         return size
 
     def put(self, key: str, *parts: Buffer) -> None:
@@ -137,7 +138,7 @@ class ObjectStore:
         try:
             for batch in self._obstore.list(self._store, folder or None, chunk_size=1000):
                 for meta in batch:
-                    if meta["path"].startswith(prefix):
+                    if meta["path"].startswith(prefix) and is_key(meta["path"]):
                         yield Entry(meta["path"], meta["size"], meta["last_modified"].timestamp())
         except Exception as error:  # noqa: BLE001
             raise self._translated(error, prefix) from None

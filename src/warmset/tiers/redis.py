@@ -7,7 +7,7 @@ from typing import Any
 
 from warmset.errors import InputError
 from warmset.tiers.errors import Deadline, Denied, Full, NotFound, StoreError, TooLarge, Unavailable
-from warmset.tiers.store import Buffer, Capacity, Entry, Properties, check_key, flat
+from warmset.tiers.store import Buffer, Capacity, Entry, Properties, check_key, flat, is_key
 
 # Redis keeps a string's length but not when it was written: that goes into 8 bytes before the object.
 _STAMP_BYTES = 8
@@ -106,8 +106,8 @@ class RedisStore:
                     pipe.getrange(name, 0, _STAMP_BYTES - 1)
                 answers = self._do(pipe.execute)
             for name, length, stamp in zip(fresh, answers[::2], answers[1::2], strict=True):
-                if length >= _STAMP_BYTES:
-                    key = name.decode().removeprefix(_PREFIX.decode())
+                key = name.decode(errors="replace").removeprefix(_PREFIX.decode())
+                if length >= _STAMP_BYTES and is_key(key):
                     yield Entry(key, length - _STAMP_BYTES, int.from_bytes(stamp, "little") / 1e6)
             if cursor == 0:
                 return

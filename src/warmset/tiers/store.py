@@ -92,7 +92,10 @@ class Store(Protocol):
         ...
 
     def entries(self, prefix: str = "") -> Iterator[Entry]:
-        """All objects whose key starts with `prefix`, in any order; what changes meanwhile may or may not show."""
+        """All objects whose key starts with `prefix`, in any order; what changes meanwhile may or may not show.
+
+        What others put there under names that are no keys is left out: nobody could delete it by its key.
+        """
         ...
 
     def capacity(self) -> Capacity:
@@ -104,9 +107,14 @@ class Store(Protocol):
         ...
 
 
+def is_key(text: str) -> bool:
+    """Whether every backend can hold `text` as a key; what is not one was not put by us and is not listed."""
+    return len(text) <= MAX_KEY_LENGTH and _KEY.fullmatch(text) is not None
+
+
 def check_key(key: str) -> str:
     """Return `key` if it is one that every backend can hold; raises InputError otherwise."""
-    if len(key) > MAX_KEY_LENGTH or _KEY.fullmatch(key) is None:
+    if not is_key(key):
         raise InputError(
             f"key `{key[:80]}` is not a path of plain segments",
             hint="use letters, digits and `_ . = -`, separated by single slashes",

@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from warmset.tiers.buffers import BufferPool, copy_bytes
-from warmset.tiers.errors import Corrupt, Full, NotFound, StoreError
-from warmset.tiers.store import Store
+from warmset.tiers.errors import Corrupt, Full, NotFound, StoreError, TooLarge
+from warmset.tiers.verify import VerifyingStore
 from warmset.tiers.workers import Workers
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a job ended. `done` are the keys that are in their slots (load) or in the store (store)."""
+    """How a job ended. `done` are the keys that are in their slots (load) or in the store (store); `moved_bytes`
+    leaves out blocks that were in the store already."""
 
     job_id: int
     is_load: bool
@@ -54,8 +55,8 @@ class _Job:
     lock: threading.Lock = field(default_factory=threading.Lock)
     remaining: int = 0
     done: list[str] = field(default_factory=list)
+    moved_bytes: int = 0
     closed: bool = False
-    threads: set[threading.Thread] = field(default_factory=set)
 
 
 class Transfers:
@@ -68,7 +69,7 @@ class Transfers:
 
     def __init__(
         self,
-        store: Store,
+        store: VerifyingStore,
         slots: memoryview,
         *,
         load_deadline_seconds: float,
@@ -92,7 +93,9 @@ class Transfers:
             True: Workers(load_threads, "warmset-load"),
             False: Workers(store_threads, "warmset-store"),
         }
-        self._pool = BufferPool(keep_bytes=(load_threads + store_threads) * 2 * self._block_bytes)
+        self._pool = BufferPool(keep_bytes=2 * store_threads * self._block_bytes)
+        # When each thread's present call into the store began.
+        self._busy: dict[threading.Thread, tuple[float, bool]] = {}
         self._jobs: dict[int, _Job] = {}
         self._ready: list[Outcome] = []
         self._storing: set[str] = set()
@@ -112,6 +115,7 @@ class Transfers:
 
     def finished(self) -> list[Outcome]:
         """The jobs that ended, or ran out of time, since the last call; every job appears exactly once."""
+        self._give_up_hanging()
         ended, self._ready = self._ready, []
         now = self._clock()
         for job in list(self._jobs.values()):
@@ -120,17 +124,7 @@ class Transfers:
                 if job.remaining and not expired:
                     continue
                 job.closed = True
-                hanging = set(job.threads)
-                left = job.remaining
-            del self._jobs[job.job_id]
-            if not job.is_load:
-                self._queued_store_bytes -= len(job.keys) * self._block_bytes
-            if expired:
-                self._count("expired", left)
-                self._on_expired()
-                for thread in hanging:
-                    self._workers[job.is_load].give_up(thread)
-            ended.append(self._outcome(job, expired=expired))
+            ended.append(self._close(job, expired=expired))
         return ended
 
     @property
@@ -150,17 +144,42 @@ class Transfers:
 
     def drain(self) -> None:
         """Return when no transfer touches a slot any more; outcomes wait for `finished`."""
-        while self._jobs:
+        self._drain_until(float("inf"))
+
+    def shutdown(self, patience_seconds: float = 5.0) -> None:
+        """Let what has begun end within `patience_seconds`, give up the rest, and end the threads."""
+        end = self._clock() + patience_seconds
+        self._drain_until(end)
+        for job in list(self._jobs.values()):
+            with job.lock:
+                job.closed = True
+            self._ready.append(self._close(job, expired=True))
+        for workers in self._workers.values():
+            workers.shutdown(max(0.5, end - self._clock()))
+
+    def _drain_until(self, end: float) -> None:
+        while self._jobs and self._clock() < end:
             ended = self.finished()
             self._ready.extend(ended)
             if self._jobs:
                 time.sleep(0.001)
 
-    def shutdown(self) -> None:
-        """Let what has begun end within its deadline, then end the threads."""
-        self.drain()
-        for workers in self._workers.values():
-            workers.shutdown()
+    def _close(self, job: _Job, *, expired: bool) -> Outcome:
+        """The outcome of a job that was closed: no thread will change it any more."""
+        del self._jobs[job.job_id]
+        if not job.is_load:
+            self._queued_store_bytes -= len(job.keys) * self._block_bytes
+        if expired:
+            self._count("expired", job.remaining)
+        return self._outcome(job, expired=expired)
+
+    def _give_up_hanging(self) -> None:
+        """Replace the threads whose call has not come back for a deadline. Only such a call says that the store hangs:
+        a job that is merely too large for its deadline says nothing."""
+        now = self._clock()
+        for thread, (began_at, is_load) in self._busy.copy().items():
+            if now - began_at > self._deadlines[is_load] and self._workers[is_load].give_up(thread):
+                self._on_expired()
 
     def _submit(self, job_id: int, is_load: bool, keys: Sequence[str], slots: Sequence[int]) -> None:
         now = self._clock()
@@ -185,15 +204,15 @@ class Transfers:
             )
 
     def _run(self, job: _Job, key: str, slot: int, action: Callable[[_Job, str, int], bool]) -> None:
+        if job.closed:
+            return
         me = threading.current_thread()
-        with job.lock:
-            if job.closed:
-                return
-            job.threads.add(me)
+        self._busy[me] = (self._clock(), job.is_load)
         done = False
         try:
             done = action(job, key, slot)
-        except Corrupt:
+        except (Corrupt, TooLarge):
+            # An object that is too large for a block is no block either: left there, it would never be replaced.
             self._count("corrupt")
             self._remove(key)
         except NotFound:
@@ -206,31 +225,31 @@ class Transfers:
         except Exception:  # noqa: BLE001 - every job ends in an outcome; this block's is failure
             self._count("failed")
         finally:
+            del self._busy[me]
             with job.lock:
-                job.threads.discard(me)
                 if not job.closed:
                     if done:
                         job.done.append(key)
                     job.remaining -= 1
 
     def _load_block(self, job: _Job, key: str, slot: int) -> bool:
-        with self._pool.lend(self._block_bytes) as buffer:
-            size = self._store.get(key, buffer[: self._block_bytes])
-            if size != self._block_bytes:
-                raise Corrupt(f"object `{key}` has {size} bytes, a block {self._block_bytes}")
+        with self._store.verified(key, self._block_bytes) as payload:
+            if payload.nbytes != self._block_bytes:
+                raise Corrupt(f"object `{key}` has {payload.nbytes} bytes, a block {self._block_bytes}")
             with job.lock:
                 if job.closed:
                     return False
-                copy_bytes(self._row(slot), buffer[: self._block_bytes])
+                copy_bytes(self._row(slot), payload)
+                job.moved_bytes += payload.nbytes
         self._count("loaded")
         return True
 
     def _store_block(self, job: _Job, key: str, slot: int) -> bool:
         with self._storing_lock:
             if key in self._storing:
-                # Another request stores the same block at this moment.
+                # Another request stores the same block at this moment; whether that works is not known yet.
                 self._count("already_stored")
-                return True
+                return False
             self._storing.add(key)
         try:
             if self._store.exists([key]) == [True]:
@@ -243,6 +262,8 @@ class Transfers:
                     copy_bytes(buffer[: self._block_bytes], self._row(slot))
                 self._store.put(key, buffer[: self._block_bytes])
             self._count("stored")
+            with job.lock:
+                job.moved_bytes += self._block_bytes
             return True
         finally:
             with self._storing_lock:
@@ -271,6 +292,6 @@ class Transfers:
             job.keys,
             done,
             self._clock() - job.began_at,
-            len(done) * self._block_bytes,
+            job.moved_bytes,
             expired,
         )

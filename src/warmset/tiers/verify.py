@@ -1,5 +1,8 @@
 """A wrapper that never returns bytes other than those put under this key by an engine like this one."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from warmset.tiers.buffers import BufferPool, copy_bytes
 from warmset.tiers.errors import Corrupt, TooLarge
 from warmset.tiers.seal import HEADER_BYTES, digest, make_header, read_seal
@@ -21,15 +24,24 @@ class VerifyingStore(Wrapper):
     def get(self, key: str, into: memoryview) -> int:
         """See Store.get; raises Corrupt with the reason, and then leaves `into` untouched."""
         target = flat(into)
-        with self._pool.lend(HEADER_BYTES + target.nbytes) as staged:
+        with self.verified(key, target.nbytes) as payload:
+            copy_bytes(target[: payload.nbytes], payload)
+            return payload.nbytes
+
+    @contextmanager
+    def verified(self, key: str, max_bytes: int) -> Iterator[memoryview]:
+        """The payload of at most `max_bytes`, verified, in a buffer that is lent until the block ends.
+
+        Raises what `get` raises. For callers that stage anyway: it saves them a copy.
+        """
+        with self._pool.lend(HEADER_BYTES + max_bytes) as staged:
             size = self._inner.get(key, staged)
             seal = read_seal(key, staged[:size])
             if seal.fingerprint_digest != self._fingerprint_digest:
                 raise Corrupt(f"object `{key}` was put by an engine with another fingerprint")
-            if seal.payload_bytes > target.nbytes:
-                raise TooLarge(f"object `{key}` has {seal.payload_bytes} bytes, the buffer {target.nbytes}")
-            copy_bytes(target[: seal.payload_bytes], staged[HEADER_BYTES : HEADER_BYTES + seal.payload_bytes])
-        return seal.payload_bytes
+            if seal.payload_bytes > max_bytes:
+                raise TooLarge(f"object `{key}` has {seal.payload_bytes} bytes, the buffer {max_bytes}")
+            yield staged[HEADER_BYTES : HEADER_BYTES + seal.payload_bytes]
 
     def put(self, key: str, *parts: Buffer) -> None:
         """See Store.put."""

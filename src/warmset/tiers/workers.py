@@ -1,6 +1,7 @@
 """Threads that run tasks, and that can be given up when a task never returns."""
 
 import threading
+import time
 from collections.abc import Callable
 from queue import SimpleQueue
 
@@ -27,11 +28,9 @@ class Workers:
         self._tasks.put(task)
 
     def give_up(self, thread: threading.Thread) -> bool:
-        """Replace `thread`, whose task hangs; False if too many hang already."""
+        """Replace `thread`, whose task hangs; False if it was given up before, or if too many hang already."""
         with self._lock:
-            if thread in self._given_up or thread not in self._threads:
-                return True
-            if self._replacements_left == 0:
+            if thread in self._given_up or thread not in self._threads or self._replacements_left == 0:
                 return False
             self._replacements_left -= 1
             self._given_up.add(thread)
@@ -45,13 +44,14 @@ class Workers:
             return len(self._given_up)
 
     def shutdown(self, patience_seconds: float = 5.0) -> None:
-        """End all threads that are not hanging; queued tasks run first."""
+        """End all threads that are not hanging; queued tasks run first. Waits `patience_seconds` in all."""
+        end = time.monotonic() + patience_seconds
         with self._lock:
             waited = [t for t in self._threads if t not in self._given_up]
             for _ in self._threads:
                 self._tasks.put(None)
         for thread in waited:
-            thread.join(patience_seconds)
+            thread.join(max(0.0, end - time.monotonic()))
 
     def _start(self) -> None:
         thread = threading.Thread(target=self._run, name=self._name, daemon=True)

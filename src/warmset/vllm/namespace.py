@@ -2,14 +2,18 @@
 
 import gc
 import json
+import secrets
 from pathlib import Path
 from typing import Any
 
 from vllm.config import VllmConfig
+from vllm.logger import init_logger
 from vllm.v1.kv_offload.base import OffloadingSpec
 from vllm.version import __version__ as vllm_version
 
 from warmset.tiers.weights import default_cache_file, weights_fingerprint
+
+logger = init_logger(__name__)
 
 # Changes whenever stored blocks of the version before may not be read any more.
 FORMAT_VERSION = 1
@@ -18,7 +22,14 @@ FORMAT_VERSION = 1
 _IRRELEVANT_KEYS = ("_name_or_path", "transformers_version", "architectures_source", "torch_dtype", "dtype")
 
 
-def fingerprint(spec: OffloadingSpec, *, block_bytes: int, tenant: str, model_path: str | None) -> str:
+def fingerprint(
+    spec: OffloadingSpec,
+    *,
+    block_bytes: int,
+    tenant: str,
+    model_path: str | None,
+    adapters_version: str | None = None,
+) -> str:
     """A canonical text of all facts; engines with equal texts write byte-compatible blocks under equal keys.
 
     Raises ValueError when the model's files cannot be found: an assumption here would serve wrong tokens.
@@ -35,6 +46,10 @@ def fingerprint(spec: OffloadingSpec, *, block_bytes: int, tenant: str, model_pa
         "vllm": vllm_version,
         "weights": weights_fingerprint(_weights_folder(model, model_path), cache_file=default_cache_file()),
         "model": _model_facts(model),
+        "load_format": str(vllm_config.load_config.load_format),
+        "draft": _draft_facts(vllm_config),
+        "private": _private(vllm_config, adapters_version),
+        "adapters": adapters_version,
         "kv_dtype": config.model.dtype,
         "cache_dtype": str(vllm_config.cache_config.cache_dtype),
         "layout": config.kv_cache_layout,
@@ -49,6 +64,43 @@ def fingerprint(spec: OffloadingSpec, *, block_bytes: int, tenant: str, model_pa
         "block_bytes": block_bytes,
     }
     return json.dumps(facts, sort_keys=True, separators=(",", ":"))
+
+
+def weights_may_change(spec: OffloadingSpec) -> bool:
+    """Whether the weights in memory can be replaced while the server runs (sleep mode, weight transfer)."""
+    config = _vllm_config_of(spec)
+    return bool(
+        getattr(config.model_config, "enable_sleep_mode", False)
+        or getattr(config, "weight_transfer_config", None) is not None
+    )
+
+
+def _draft_facts(config: VllmConfig) -> dict[str, Any] | None:
+    """A draft model's KV lies in the same blocks."""
+    draft = getattr(config.speculative_config, "draft_model_config", None)
+    if draft is None:
+        return None
+    same = draft.model == config.model_config.model
+    weights = (
+        None if same else weights_fingerprint(_weights_folder(draft, None), cache_file=default_cache_file())
+    )
+    return {"weights": weights, "model": _model_facts(draft)}
+
+
+def _private(config: VllmConfig, adapters_version: str | None) -> str | None:
+    """A token that no other engine has, where something that shapes KV cannot be known from here.
+
+    vLLM's keys name an adapter and its path, not its content; scales that are computed while serving differ between
+    engines.
+    """
+    adapters = config.lora_config is not None and adapters_version is None
+    scales = bool(getattr(config.cache_config, "calculate_kv_scales", False))
+    if adapters:
+        logger.warning(
+            "warmset tier: adapters may change under their names: no block is shared with other engines or later "
+            "starts, unless `adapters_version` of the tier says which version all of them have"
+        )
+    return secrets.token_hex(16) if adapters or scales else None
 
 
 def _model_facts(model: Any) -> dict[str, Any]:

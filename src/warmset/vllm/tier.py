@@ -6,6 +6,7 @@ longer than a deadline.
 """
 
 import hashlib
+import secrets
 import threading
 import time
 from collections.abc import Collection, Iterable
@@ -37,13 +38,26 @@ from warmset.tiers.breaker import CircuitBreaker  # noqa: E402
 from warmset.tiers.errors import StoreError  # noqa: E402
 from warmset.tiers.evict import Eviction, evict  # noqa: E402
 from warmset.tiers.lookup import Lookups  # noqa: E402
+from warmset.tiers.retry import RetryingStore  # noqa: E402
+from warmset.tiers.store import Store  # noqa: E402
 from warmset.tiers.transfer import Outcome, Transfers  # noqa: E402
 from warmset.tiers.url import StoreOptions, open_store  # noqa: E402
 from warmset.tiers.verify import VerifyingStore  # noqa: E402
-from warmset.vllm.namespace import fingerprint  # noqa: E402
+from warmset.vllm.namespace import fingerprint, weights_may_change  # noqa: E402
 from warmset.vllm.tier_metrics import TierMetrics, definitions  # noqa: E402
 
 logger = init_logger(__name__)
+
+_OPTIONAL = (
+    "capacity_bytes",
+    "max_age_seconds",
+    "model_path",
+    "adapters_version",
+    "endpoint",
+    "region",
+    "ca_file",
+)
+_COUNTS = ("load_threads", "store_threads")
 
 # Every key of this tier starts with this; an eviction pass touches nothing else in the store.
 _ROOT = "kv/"
@@ -65,18 +79,28 @@ class _Settings:
     queued_store_bytes: int = 1 << 30
     tenant: str = ""
     model_path: str | None = None
+    adapters_version: str | None = None
     endpoint: str | None = None
     region: str | None = None
     ca_file: str | None = None
     fsync: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("capacity_bytes", "max_age_seconds", "lookup_deadline_seconds", "load_deadline_seconds"):
-            value = getattr(self, name)
-            if value is not None and (
-                isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0
-            ):
-                raise ValueError(f"`{name}` of the warmset tier is `{value}`: it must be a number above 0")
+        for name in self.__slots__:
+            value, optional = getattr(self, name), name in _OPTIONAL
+            if optional and value is None:
+                continue
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if name in _COUNTS:
+                good, want = number and value >= 1 and value == int(value), "a whole number from 1"
+            elif name.endswith(("_bytes", "_seconds")):
+                good, want = number and 0 < value < float("inf"), "a number above 0"
+            elif name == "fsync":
+                good, want = isinstance(value, bool), "true or false"
+            else:
+                good, want = isinstance(value, str), "a text"
+            if not good:
+                raise ValueError(f"`{name}` of the warmset tier is `{value!r}`: it must be {want}")
 
 
 class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
@@ -108,9 +132,10 @@ class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
             block_bytes=self.block_size_bytes,
             tenant=self._settings.tenant,
             model_path=self._settings.model_path,
+            adapters_version=self._settings.adapters_version,
         )
-        self._namespace = _ROOT + hashlib.blake2b(facts.encode(), digest_size=12).hexdigest()
-        self._breaker = CircuitBreaker(self._open())
+        self._namespace = _namespace(facts)
+        self._breaker = CircuitBreaker(self._retrying(), failures_to_open=3)
         store = VerifyingStore(self._breaker, fingerprint=facts)
         self._lookups = Lookups(
             store.exists,
@@ -129,9 +154,10 @@ class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
             on_expired=self._breaker.report_failure,
             on_full=lambda: self._evictor.hurry(),
         )
+        self._weights_may_change = weights_may_change(offloading_spec)
         self._evictor = _Evictor(self._breaker, self._settings)
         self._metrics = TierMetrics(tier_type)
-        self._keys: dict[str, OffloadKey] = {}
+        self._keys: dict[int, dict[str, OffloadKey]] = {}
         wants_events = enable_kv_events and offloading_spec.kv_events_config.enable_kv_cache_events
         self._events: list[OffloadingEvent] | None = [] if wants_events else None
         logger.info("warmset tier: %s, namespace %s", self._settings.store, self._namespace)
@@ -181,9 +207,8 @@ class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
         self._lookups.flush()
         for done in self._evictor.take():
             self._metrics.on_eviction(done)
-            self._announce(
-                [_key_of(k) for k in done.keys if k.startswith(self._namespace + "/")], removed=True
-            )
+            own = [k for k in done.keys if k.startswith(self._namespace + "/")]
+            self._announce([key for k in own if (key := _key_of(k)) is not None], removed=True)
 
     def take_events(self) -> Iterable[OffloadingEvent]:
         """Blocks stored and removed since the last call."""
@@ -193,8 +218,16 @@ class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
         return ()
 
     def drain_jobs(self) -> None:
-        """Return when no transfer touches the host tier any more."""
+        """Return when no transfer touches the host tier any more.
+
+        vLLM asks for this before it resets its cache, also when it has new weights. Where they can change in place,
+        what follows is kept apart from everything before: nobody can tell which weights are in memory now.
+        """
         self._transfers.drain()
+        if self._weights_may_change:
+            self._namespace = _namespace(f"{self._namespace} {secrets.token_hex(16)}")
+            self._lookups.forget_all()
+            logger.warning("warmset tier: the weights may have changed, namespace %s", self._namespace)
 
     def shutdown(self) -> None:
         """End all threads but those that hang in the store, which are daemons."""
@@ -212,7 +245,11 @@ class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
         """Metric increments since the last call."""
         return self._metrics.take(self._lookups, self._transfers, self._breaker)
 
-    def _open(self) -> Any:
+    def _retrying(self) -> Store:
+        # One refused request must not cost a prefix; half a lookup's time is left for the last attempt.
+        return RetryingStore(self._open(), deadline_seconds=self._settings.lookup_deadline_seconds / 2)
+
+    def _open(self) -> Store:
         settings = self._settings
         options = StoreOptions(
             endpoint=settings.endpoint,
@@ -235,12 +272,12 @@ class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
 
     def _submit(self, action: Any, job: TransferJob) -> None:
         names = [self._name(key) for key in job.keys]
-        self._keys.update(zip(names, job.keys, strict=True))
+        self._keys[job.job_id] = dict(zip(names, job.keys, strict=True))
         action(job.job_id, names, [int(chunk) for chunk in job.chunk_ids])
 
     def _result(self, outcome: Outcome) -> JobResult:
         self._metrics.on_outcome(outcome)
-        keys = {name: self._keys.pop(name, None) or _key_of(name) for name in outcome.keys}
+        keys = self._keys.pop(outcome.job_id)
         done = set(outcome.done)
         if outcome.is_load:
             self._lookups.mark_missing([name for name in outcome.keys if name not in done])
@@ -279,7 +316,7 @@ class _Evictor:
         self._done: list[Eviction] = []
         self._touched: list[str] = []
         self._written_bytes = 0
-        self._stopped = False
+        self._stopped = self._full = False
         self._bounded = settings.capacity_bytes is not None or settings.max_age_seconds is not None
         self._thread = threading.Thread(target=self._run, name="warmset-evict", daemon=True)
         self._thread.start()
@@ -287,8 +324,8 @@ class _Evictor:
     def touch(self, names: list[str]) -> None:
         """Note uses; they are written to the store in the background."""
         with self._lock:
-            # Recency is a hint: a burst beyond this may be forgotten.
-            if len(self._touched) < 100_000:
+            # Recency is a hint, which nobody needs without a bound: a burst beyond this may be forgotten.
+            if self._bounded and len(self._touched) < 100_000:
                 self._touched.extend(names)
 
     def wrote(self, size_bytes: int) -> None:
@@ -300,7 +337,8 @@ class _Evictor:
             self._wake.set()
 
     def hurry(self) -> None:
-        """The store is full."""
+        """The store is full, whatever its capacity was thought to be."""
+        self._full = True
         self._wake.set()
 
     def take(self) -> list[Eviction]:
@@ -323,12 +361,14 @@ class _Evictor:
                     touched, self._touched = self._touched, []
                 if touched:
                     self._store.touch(list(dict.fromkeys(touched)))
-                if self._bounded:
+                full, self._full = self._full, False
+                if self._bounded or full:
                     done = evict(
                         self._store,
                         prefix=_ROOT,
                         capacity_bytes=self._settings.capacity_bytes,
                         max_age_seconds=self._settings.max_age_seconds,
+                        make_room=full,
                     )
                     with self._lock:
                         self._done.append(done)
@@ -339,10 +379,22 @@ class _Evictor:
                 logger.exception("warmset tier: eviction failed")
             # A pass lists the whole store: a large one must not keep this process busy.
             took = time.monotonic() - began
+            # A store that stays full would wake it at every put.
+            if not self._stopped:
+                time.sleep(min(1.0, 20 * took))
             self._wake.wait(max(_EVICTION_INTERVAL_SECONDS, 20 * took))
             self._wake.clear()
 
 
-def _key_of(name: str) -> OffloadKey:
-    group, _, text = name.rsplit("/", 3)[1:]
-    return OffloadKey(bytes.fromhex(text) + int(group).to_bytes(4, "big"))
+def _namespace(facts: str) -> str:
+    return _ROOT + hashlib.blake2b(facts.encode(), digest_size=12).hexdigest()
+
+
+def _key_of(name: str) -> OffloadKey | None:
+    """The key of a stored block; None for what someone else put beside the blocks."""
+    parts = name.rsplit("/", 3)[1:]
+    try:
+        group, _, text = parts
+        return OffloadKey(bytes.fromhex(text) + int(group).to_bytes(4, "big"))
+    except (ValueError, OverflowError):
+        return None
