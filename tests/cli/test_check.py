@@ -61,7 +61,7 @@ def test_facts_and_several_paths(script: Path, tmp_path: Path, capsys: pytest.Ca
         "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - image: vllm/vllm-openai\n"
         '    args: ["--model", "M", "--kv-offloading-size", "300"]\n'
     )
-    (deploy / "chart.yaml").write_text('a: {{ include "x" . }}\n')
+    (deploy / "chart.yaml").write_text("{{- if .Values.x }}\na: 1\n{{- end }}\n")
     args = ["--engine", "vllm@0.26", "--host-ram", "256GiB", "--gpus", "8", "deploy/", "start.sh"]
     code, result = _json(capsys, *args)
     assert code == 1

@@ -142,15 +142,7 @@ class Case:
     def replicas(self) -> int:
         """Engines that run side by side: the object's replicas, or equal launches in the input."""
         declared = (self.launch.resources.replicas or 1) * max(1, self.launch.data_parallel)
-        same = [other for other in self.inputs.launches if self.twin(other)]
-        return max(declared, len(same))
-
-    def twin(self, other: ServerLaunch) -> bool:
-        """Whether another launch serves the same model with the same server."""
-        mine, theirs = self.launch.model, other.model
-        if other.server != self.launch.server or other.origin == "log":
-            return False
-        return mine is not None and theirs is not None and mine.value == theirs.value
+        return max(declared, len(self.inputs.twins(self.launch)))
 
     @property
     def log(self) -> Log | None:

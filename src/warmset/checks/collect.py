@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from warmset.checks.inputs.dockerfile import read_dockerfile
@@ -25,7 +26,7 @@ _SUFFIXES = frozenset((".yaml", ".yml", ".json", ".sh", ".bash", ".env", ".servi
 _SKIPPED = frozenset((".git", "node_modules", ".venv", "venv", "__pycache__", ".terraform"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Inputs:
     """Everything that was read, linked."""
 
@@ -38,16 +39,40 @@ class Inputs:
     snapshot: Snapshot | None = None
     notes: tuple[str, ...] = ()
 
+    @cached_property
+    def servers(self) -> frozenset[str]:
+        """The kinds of servers that are started."""
+        return frozenset(launch.server for launch in self.launches)
+
+    @cached_property
+    def _twins(self) -> dict[tuple[str, str], list[ServerLaunch]]:
+        found: dict[tuple[str, str], list[ServerLaunch]] = {}
+        for launch in self.launches:
+            if launch.model is not None and launch.origin != "log":
+                found.setdefault((launch.server, launch.model.value), []).append(launch)
+        return found
+
+    def twins(self, launch: ServerLaunch) -> list[ServerLaunch]:
+        """All launches of the same model on the same kind of server, itself among them."""
+        return self._twins.get((launch.server, launch.model.value), []) if launch.model is not None else []
+
     def source(self, name: str) -> Source | None:
         """The source with this name."""
         return next((p.source for p in self.parsed if p.source.name == name), None)
 
 
-def collect(paths: Sequence[str], stdin: bytes | None = None, commands: Iterable[Parsed] = ()) -> Inputs:
+def collect(
+    paths: Sequence[str],
+    stdin: bytes | None = None,
+    commands: Iterable[Parsed] = (),
+    *,
+    skip_others: bool = False,
+) -> Inputs:
     """Read files, directories and `-` (standard input).
 
     Only files below the given paths are opened, symbolic links out of them are not followed, nothing is
-    executed. A file that is named must be readable; in a directory, files that are no input are passed over.
+    executed. A file that is named must be readable (unless `skip_others`); in a directory, files that are no input
+    are passed over.
     Raises InputError.
     """
     parsed: list[Parsed] = list(commands)
@@ -63,15 +88,19 @@ def collect(paths: Sequence[str], stdin: bytes | None = None, commands: Iterable
             )
         if os.path.isdir(path):
             for file in _walk(Path(path)):
-                try:
-                    one = read(_open(file))
-                except InputError as error:
-                    notes.append(f"passed over: {error.message}")
-                    continue
-                parsed.append(one)
+                _try(file, parsed, notes)
+        elif skip_others:
+            _try(Path(path), parsed, notes)
         else:
             parsed.append(read(_open(Path(path))))
     return _link(parsed, notes)
+
+
+def _try(file: Path, parsed: list[Parsed], notes: list[str]) -> None:
+    try:
+        parsed.append(read(_open(file)))
+    except InputError as error:
+        notes.append(f"passed over: {error.message}")
 
 
 def read(source: Source) -> Parsed:

@@ -39,9 +39,11 @@ def run(inputs: Inputs, facts: Facts | None = None, rules: Iterable[Rule] = RULE
     missing: dict[tuple[str, str, str], NotChecked] = {}
     assumed: list[Assumed] = []
     lmcache: str | None = None
+    notes = list(inputs.notes)
     for launch in launches:
         case = make_case(launch, inputs, facts)
         place = launch.where.place
+        notes += case.engine.notes
         assumed.append(Assumed(str(case.engine), case.engine_source, place))
         if case.in_process is not None or case.client is not None or launch.server.startswith("lmcache"):
             lmcache = str(case.lmcache_engine)
@@ -53,10 +55,6 @@ def run(inputs: Inputs, facts: Facts | None = None, rules: Iterable[Rule] = RULE
                     key = (rule.name, answer.fact, place.file)
                     missing.setdefault(key, NotChecked(rule.name, answer.fact, answer.message, place))
     kept, suppressed = _suppress(_unique(findings), inputs, launches)
-    notes = list(inputs.notes)
-    for note in (n for launch in launches for n in make_case(launch, inputs, facts).engine.notes):
-        if note not in notes:
-            notes.append(note)
     return CheckResult(
         tuple(sorted(kept, key=_order)),
         tuple(missing.values()),
@@ -65,7 +63,7 @@ def run(inputs: Inputs, facts: Facts | None = None, rules: Iterable[Rule] = RULE
         lmcache,
         len(chosen),
         len(inputs.parsed),
-        tuple(notes),
+        tuple(dict.fromkeys(notes)),
         tuple((p.source.name, p.kind) for p in inputs.parsed),
     )
 

@@ -134,7 +134,7 @@ def align(source: Source, start: int, end: int, value: str) -> Text:
     return Text(value, source, start, tuple(offsets))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Word:
     """One argument or value, with the place that spelt it.
 
@@ -154,7 +154,7 @@ class Word:
         """Where the word stands."""
         return self.text.place(self.start, self.end)
 
-    @property
+    @cached_property
     def body(self) -> Text:
         """The word's value as a text of its own, for what is nested in it."""
         if self.origin is not None and self.origin.value == self.value:
@@ -165,13 +165,21 @@ class Word:
                 return Text(self.value, self.text.source, self.text.base + self.start + skip)
         if self.text.value == self.value:
             return self.text
-        at, offsets = self.start, []
+        if self.text.offsets is not None and (at := raw.find(self.value)) >= 0:
+            first = self.start + at
+            offsets = self.text.offsets[first : first + len(self.value)]
+            return Text(self.value, self.text.source, self.text.offset(self.start), offsets)
+        return self._matched(raw)
+
+    def _matched(self, raw: str) -> Text:
+        """Character by character: quotes and escapes stand in the text and not in the value."""
+        at, found = 0, []
         for character in self.value:
-            found = self.text.value.find(character, at, min(self.end, at + 4))
-            at = found if found >= 0 else min(at, max(self.start, self.end - 1))
-            offsets.append(self.text.offset(at))
+            step = raw.find(character, at, at + 4)
+            at = step if step >= 0 else min(at, max(0, len(raw) - 1))
+            found.append(self.text.offset(self.start + at))
             at += 1
-        return Text(self.value, self.text.source, self.text.offset(self.start), tuple(offsets))
+        return Text(self.value, self.text.source, self.text.offset(self.start), tuple(found))
 
     def find(self, part: str) -> Place:
         """The place of a part of the word, or of the whole word."""

@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from warmset.cli.options import BYTES
+from warmset.cli.options import BYTES, talk
 from warmset.errors import GateFailed, InputError, UnknownName
 
 _FORMS = ("table", "json", "yaml", "md", "sarif", "github")
@@ -54,6 +54,11 @@ class _Check(click.Command):
     show_default=True,
     help="Exit with 1 when a finding reaches this severity.",
 )
+@click.option(
+    "--skip-others",
+    is_flag=True,
+    help="Pass over files that are no input; nothing to check is then no error (for hooks).",
+)
 @click.option("--explain", metavar="RULE", help="Print what a rule says and why (`all` lists them).")
 @click.option("--fix", is_flag=True, help="Print certain corrections as a diff; files are not changed.")
 @click.option(
@@ -86,6 +91,7 @@ def command(
     logs: tuple[str, ...],
     min_severity: str,
     fail_on: str,
+    skip_others: bool,
     explain: str | None,
     fix: bool,
     form: str,
@@ -124,7 +130,10 @@ def command(
         )
     stdin = sys.stdin.buffer.read(9 * 2**20) if "-" in paths else None
     facts = Facts(host_ram, gpus, _engine(engine), _engine(f"lmcache@{lmcache}") if lmcache else None)
-    inputs = collect((*paths, *logs), stdin, parsed)
+    inputs = collect((*paths, *logs), stdin, parsed, skip_others=skip_others)
+    if skip_others and not (inputs.launches or inputs.logs or inputs.queries or inputs.lmcache):
+        talk("nothing to check", quiet=quiet)
+        return
     result = run(inputs, facts)
     if fix:
         from warmset.checks.fix import diff

@@ -10,7 +10,7 @@ def check(case: Case) -> Iterator[Answer]:
     """In-process connector with `lmcache server`, client with `lmcache_server`, and settings of the other mode."""
     if not case.vllm:
         return
-    servers = {other.server for other in case.inputs.launches}
+    servers = case.inputs.servers
     remote = case.lmcache.remote
     connector = case.in_process
     if connector is not None and "lmcache-server" in servers and "lmcache-store" not in servers:

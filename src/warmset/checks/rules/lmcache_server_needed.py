@@ -12,7 +12,7 @@ def check(case: Case) -> Iterator[Answer]:
     if not case.vllm:
         return
     kv = case.kv
-    served = any(other.server == "lmcache-server" for other in case.inputs.launches)
+    served = "lmcache-server" in case.inputs.servers
     flag = case.launch.flag("--kv-offloading-backend")
     if kv.by_flag and kv.backend == "lmcache" and flag is not None:
         if case.in_process is not None:

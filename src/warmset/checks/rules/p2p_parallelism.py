@@ -23,8 +23,8 @@ def check(case: Case) -> Iterator[Answer]:
         return
     others = {
         o.tensor_parallel
-        for o in case.inputs.launches
-        if case.twin(o) and "p2p" in str(o.flag("--kv-transfer-config"))
+        for o in case.inputs.twins(case.launch)
+        if "p2p" in str(o.flag("--kv-transfer-config"))
     }
     if len(others | {case.launch.tensor_parallel}) > 1:
         sizes = ", ".join(str(s) for s in sorted(others | {case.launch.tensor_parallel}))

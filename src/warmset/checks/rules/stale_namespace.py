@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from warmset.checks.case import Case, make_case
 from warmset.checks.findings import Answer, Hit, Rule, Severity
-from warmset.checks.text import Place
+from warmset.checks.text import Place, Word
 
 _FLAGS = ("--hf-overrides", "--rope-scaling", "--rope-theta", "--quantization")
 
@@ -14,22 +14,19 @@ def check(case: Case) -> Iterator[Answer]:
     mine = _roots(case)
     if not mine:
         return
-    for other in case.inputs.launches:
+    for other in case.inputs.twins(case.launch):
         if other is case.launch:
             return
         earlier = make_case(other, case.inputs, case.facts)
         for root in mine.keys() & _roots(earlier).keys():
-            yield from _compare(case, earlier, root, mine[root])
+            yield from _compare(case, earlier, root, mine[root].find(root))
 
 
-def _roots(case: Case) -> dict[str, Place]:
+def _roots(case: Case) -> dict[str, Word]:
     native = case.native
-    found = {}
-    for tier in native.tiers if native is not None else ():
-        root = tier.get("root_dir")
-        if isinstance(root, str) and native is not None:
-            found[root.rstrip("/")] = native.word.find(root)
-    return found
+    tiers = native.tiers if native is not None else []
+    roots = [tier["root_dir"] for tier in tiers if isinstance(tier.get("root_dir"), str)]
+    return {root.rstrip("/"): native.word for root in roots} if native is not None else {}
 
 
 def _compare(case: Case, earlier: Case, root: str, at: Place) -> Iterator[Answer]:
