@@ -85,7 +85,8 @@ def histogram_quantile(q: float, buckets: Iterable[tuple[float, float]]) -> floa
         start = bounds[index - 1]
         count -= counts[index - 1]
         rank -= counts[index - 1]
-    return start + (end - start) * (rank / count)
+    # 0/0 is NaN there: the 0-quantile over an empty first bucket.
+    return start + (end - start) * (rank / count) if count > 0 else math.nan
 
 
 def quantile(histogram: Histogram | None, q: float) -> Estimate | None:
