@@ -43,6 +43,9 @@ $(LAB)/.lab: pyproject.toml
 	$(LAB)/bin/python -m pip install --quiet --editable '.[lab,tiers,distributed]' --group test
 	@touch $@
 
+lab: $(LAB)/.lab ## Set up the CPU build of vLLM and run the whole circle on it
+	$(LAB)/bin/warmset lab
+
 test-e2e: $(LAB)/.lab ## Run the tests on real vLLM (CPU build), Prometheus and Chromium
 	$(LAB)/bin/python -m pytest -q -m "e2e and not full" tests
 
@@ -52,4 +55,4 @@ test-e2e-full: $(LAB)/.lab ## Run the long matrices too
 clean: ## Remove the environments and caches
 	rm -rf $(VENV) $(LAB) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
-.PHONY: help demo test lint format bench test-e2e test-e2e-full clean
+.PHONY: help demo test lint format bench lab test-e2e test-e2e-full clean

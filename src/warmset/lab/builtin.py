@@ -62,7 +62,7 @@ def _agent(shape: Shape) -> list[Request]:
     outputs = shape.output_tokens or 12
     instruction = Text((_SYSTEM,), longest // 4)
     agents: list[_Session] = []
-    wanted = max(2, round(_between(shape, 0.7) / (longest * 0.6)))
+    wanted = _sessions(shape, _between(shape, 0.7) / (longest * 0.6))
     requests: list[Request] = []
     number = 0
     current: _Session | None = None
@@ -90,7 +90,7 @@ def _rag(shape: Shape) -> list[Request]:
     random = np.random.default_rng(shape.seed)
     document_tokens = max(48, shape.share(6) // 4)
     instruction = Text((_SYSTEM,), document_tokens // 2)
-    lists = max(4, round(_between(shape, 0.8) / (2.5 * document_tokens)))
+    lists = max(4, _sessions(shape, _between(shape, 0.8) / (2.5 * document_tokens)))
     weights = 1.0 / np.arange(1, lists + 1) ** 0.7
     popularity = weights / weights.sum()
     documents = [random.permutation(lists)[: random.integers(2, 4)] for _ in range(lists)]
@@ -146,6 +146,11 @@ def _between(shape: Shape, share: float) -> float:
     return share * max(shape.device_tokens, shape.tier_tokens)
 
 
+def _sessions(shape: Shape, wanted: float) -> int:
+    """How many at a time; more than there are requests would never come up."""
+    return max(2, min(round(wanted), shape.requests))
+
+
 def _conversations(shape: Shape, *, warm_tokens: float, cyclic: bool) -> list[Request]:
     random = np.random.default_rng(shape.seed)
     longest = shape.share(4)
@@ -156,7 +161,7 @@ def _conversations(shape: Shape, *, warm_tokens: float, cyclic: bool) -> list[Re
     # Where nothing is to survive, contexts are long from the first turn on.
     opening = longest // 2 if cyclic else user
     mean_context = system.tokens + opening + user / 2 + (0 if cyclic else (turns / 2) * (user + outputs))
-    wanted = max(2, round(warm_tokens / mean_context))
+    wanted = _sessions(shape, warm_tokens / mean_context)
     sessions: list[_Session] = []
     requests: list[Request] = []
     number = 0

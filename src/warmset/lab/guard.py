@@ -15,7 +15,7 @@ import sys
 import time
 from types import FrameType
 
-GRACE_SECONDS = 10.0
+GRACE_SECONDS = 5.0
 _POLL_SECONDS = 0.2
 _SHM = "/dev/shm/"  # noqa: S108  # the place is the point
 _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36

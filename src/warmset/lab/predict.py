@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from warmset.errors import InputError
 from warmset.lab.workload import Workload, each, symbolic, symbols
 
 Key = int
@@ -111,6 +112,12 @@ class _Engine:
         self, keys: Sequence[Key], prompt_tokens: int, computed_tokens: int, session: int | None
     ) -> tuple[int, int]:
         """Admit a request; earlier ones finish when their place, blocks or session are needed."""
+        needed = -(-computed_tokens // self._tiers.block_tokens)
+        if needed >= self._tiers.device_blocks:
+            raise InputError(
+                f"a request of {needed} blocks does not fit a device pool of `{self._tiers.device_blocks}` blocks",
+                hint="give a larger pool or shorter requests",
+            )
         while self._running and (
             len(self._running) >= self._tiers.concurrency
             or any(other.session == session is not None for other in self._running)

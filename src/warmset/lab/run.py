@@ -54,14 +54,14 @@ def run_lab(
     """
     listen = listener or Listener()
     _check(lab)
-    workload = _workload(lab)
-    preflight.check_pool(workload, lab.device_blocks, lab.block_tokens)
     shape = read_shape(lab.model) if lab.model is not None else ModelShape(attention=lab.attention)
     bytes_per_block = shape.kv_bytes_per_block(lab.block_tokens)
     tier = HostTier(lab.tier_blocks, bytes_per_block, lab.blocks_per_chunk)
+    preflight.check_shared_memory(tier.bytes)
+    workload = _workload(lab)
+    preflight.check_pool(workload, lab.device_blocks, lab.block_tokens)
     python = lab.python or sys.executable
     preflight.check_python(python)
-    preflight.check_shared_memory(tier.bytes)
     directory = make_run_dir(lab.run_dir, workload.name)
     model = lab.model or _own_model(shape)
     longest = max(request.input_tokens + request.output_tokens for request in each(workload))
