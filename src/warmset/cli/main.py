@@ -20,6 +20,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("warmset.cli.check", "Check commands, manifests and logs for KV-offload traps."),
     "curve": ("warmset.cli.curve", "Show what hit rate each capacity buys on real traffic."),
     "measure": ("warmset.cli.measure", "Judge an offload tier from a server's metrics."),
+    "watch": ("warmset.cli.watch", "Watch the three meters of running servers."),
+    "export": ("warmset.cli.export", "Write dashboards, recording rules and alerts for a server version."),
     "snapshot": ("warmset.cli.snapshot", "Save what servers export now, for a later `measure`."),
     "tier": ("warmset.cli.tier", "Look into, measure and tend a store below RAM."),
     "trace": ("warmset.cli.trace", "Look at, convert, generate and anonymise traffic."),
