@@ -1,0 +1,117 @@
+"""`promtool` accepts the generated rules and alerts, and they fire when they should."""
+
+import importlib.util
+import subprocess
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+from warmset.report.alerts import alerts_yaml, rules_yaml
+from warmset.servers import engine
+
+pytestmark = pytest.mark.e2e
+
+
+def _helper() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("e2e_prometheus", Path(__file__).parent / "prometheus.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _promtool(*arguments: object) -> str:
+    ran = subprocess.run(
+        [_helper().tool("promtool"), *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["vllm@0.33", "vllm@0.32", "vllm@0.24", "vllm@0.16", "vllm@0.8.5", "sglang@0.5.23", "lmcache@0.5.6"],
+)
+def test_rules_are_accepted(name: str, tmp_path: Path) -> None:
+    for kind, text in (("rules", rules_yaml(engine(name))), ("alerts", alerts_yaml(engine(name)))):
+        file = tmp_path / f"{kind}.yaml"
+        file.write_text(text)
+        assert "SUCCESS" in _promtool("check", "rules", file)
+
+
+# (alert that must fire, increase per minute of each counter)
+_HEALTHY = {
+    "prompt_tokens_total": 6000,
+    "external_prefix_cache_queries_total": 4000,
+    "external_prefix_cache_hits_total": 2000,
+    'prompt_tokens_by_source_total{source="local_cache_hit"}': 2000,
+    'prompt_tokens_by_source_total{source="local_compute"}': 2000,
+    "request_prefill_time_seconds_sum": 20,
+    "kv_offload_load_bytes_total": 2_000_000,
+    "kv_offload_load_time_total": 1,
+    "kv_offload_store_bytes_total": 2_000_000,
+    "kv_offload_allocation_failure_total": 0,
+}
+
+
+@pytest.mark.parametrize(
+    ("alert", "changes"),
+    [
+        (None, {}),
+        ("WarmsetTierHurting", {"kv_offload_load_time_total": 30}),
+        (
+            "WarmsetTierThrashing",
+            {"kv_offload_load_bytes_total": 10_000, "external_prefix_cache_hits_total": 10},
+        ),
+        (
+            "WarmsetTierInert",
+            {
+                "kv_offload_store_bytes_total": 0,
+                "external_prefix_cache_hits_total": 0,
+                "kv_offload_load_bytes_total": 0,
+            },
+        ),
+        ("WarmsetTierRefusesStores", {"kv_offload_allocation_failure_total": 5}),
+    ],
+)
+def test_alerts_fire(alert: str | None, changes: dict[str, float], tmp_path: Path) -> None:
+    (tmp_path / "alerts.yaml").write_text(alerts_yaml(engine("vllm@0.32")))
+    series: list[dict[str, Any]] = []
+    for name, step in {**_HEALTHY, **changes}.items():
+        metric, _, extra = name.partition("{")
+        labels = ",".join(part for part in ('model_name="m"', 'engine="0"', extra.rstrip("}")) if part)
+        series.append({"series": f"vllm:{metric}{{{labels}}}", "values": f"0+{step}x120"})
+    rules = yaml.safe_load((tmp_path / "alerts.yaml").read_text())["groups"][0]["rules"]
+    tests = []
+    for rule in rules:
+        expected = []
+        if rule["alert"] == alert:
+            texts = {k: v.replace("{{ $labels.model_name }}", "m") for k, v in rule["annotations"].items()}
+            expected = [{"exp_labels": {"model_name": "m", **rule["labels"]}, "exp_annotations": texts}]
+        tests.append({"eval_time": "100m", "alertname": rule["alert"], "exp_alerts": expected})
+    unit = {
+        "rule_files": ["alerts.yaml"],
+        "tests": [{"interval": "1m", "input_series": series, "alert_rule_test": tests}],
+    }
+    (tmp_path / "test.yaml").write_text(yaml.safe_dump(unit, sort_keys=False, width=10_000))
+    assert "SUCCESS" in _promtool("test", "rules", tmp_path / "test.yaml")
+
+
+def test_recorded_ratio(tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").write_text(rules_yaml(engine("vllm@0.32")))
+    series = [
+        {"series": 'vllm:prompt_tokens_total{model_name="m",engine="0"}', "values": "0+6000x60"},
+        {"series": 'vllm:external_prefix_cache_hits_total{model_name="m",engine="0"}', "values": "0+1500x60"},
+    ]
+    expected = [{"labels": 'warmset:external_hit_ratio:rate5m{model_name="m"}', "value": 0.25}]
+    test = {"expr": "warmset:external_hit_ratio:rate5m", "eval_time": "30m", "exp_samples": expected}
+    unit = {
+        "rule_files": ["rules.yaml"],
+        "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": [test]}],
+    }
+    (tmp_path / "test.yaml").write_text(yaml.safe_dump(unit, sort_keys=False, width=10_000))
+    assert "SUCCESS" in _promtool("test", "rules", tmp_path / "test.yaml")
