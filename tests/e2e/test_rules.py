@@ -65,11 +65,16 @@ _HEALTHY = {
         ("WarmsetTierHurting", {"kv_offload_load_time_total": 30}),
         (
             "WarmsetTierThrashing",
-            {"kv_offload_load_bytes_total": 10_000, "external_prefix_cache_hits_total": 10},
+            {
+                "kv_offload_load_bytes_total": 10_000,
+                "external_prefix_cache_hits_total": 10,
+                "kv_offload_load_time_total": 0,
+            },
         ),
         (
             "WarmsetTierInert",
             {
+                "kv_offload_load_time_total": 0,
                 "kv_offload_store_bytes_total": 0,
                 "external_prefix_cache_hits_total": 0,
                 "kv_offload_load_bytes_total": 0,

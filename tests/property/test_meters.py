@@ -15,7 +15,7 @@ from warmset.meters.window import window
 names = st.from_regex(r"vllm:[a-z_]{1,8}", fullmatch=True)
 labels = st.dictionaries(
     st.from_regex(r"[a-z]{1,5}", fullmatch=True),
-    st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=8),
     max_size=3,
 ).map(lambda d: tuple(sorted(d.items())))
 values = st.floats(allow_nan=False)

@@ -4,14 +4,17 @@ One regular expression reads almost every line; what it cannot (quoted names, od
 a tokenizer. Both are linear in the length of the line, so hostile text costs no more than its size.
 """
 
+import gc
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import wraps
+from typing import NamedTuple, ParamSpec
 
 from warmset.errors import InputError
 
 Labels = tuple[tuple[str, str], ...]
+P = ParamSpec("P")
 
 
 class Sample(NamedTuple):
@@ -51,6 +54,24 @@ _TYPES = frozenset(
 _SHOWN = 80
 
 
+def _without_collection(function: Callable[P, Exposition]) -> Callable[P, Exposition]:
+    """Run without the cyclic garbage collector: a large page is many small objects and no cycles, and it would look at
+    them over and over."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> Exposition:
+        enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            if enabled:
+                gc.enable()
+
+    return run
+
+
+@_without_collection
 def parse(text: str, wanted: Callable[[str], bool] | None = None) -> Exposition:
     """Read a page; samples whose name `wanted` refuses are checked for form and dropped.
 
@@ -64,10 +85,31 @@ def parse(text: str, wanted: Callable[[str], bool] | None = None) -> Exposition:
     # One tuple per distinct set of labels, so that equal sets are the same object; keyed by their text as well.
     sets: dict[Labels, Labels] = {(): ()}
     by_text: dict[str | None, Labels] = {None: (), "": ()}
+    unknown: list[Sample] = []
     rows_of: dict[str, list[Sample] | None] = {}
-    match_line, ended = _LINE.fullmatch, False
+    match_line, new, ended = _LINE.fullmatch, tuple.__new__, False
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
+        # Almost every line repeats a name and a set of labels that were checked before: only its value is new.
+        head, brace, tail = line.rpartition("} ")
+        if brace:
+            name, _, raw = head.partition("{")
+        else:
+            name, _, tail = line.partition(" ")
+            raw = None
+        rows = rows_of.get(name, unknown)
+        labels = by_text.get(raw)
+        if rows is not unknown and labels is not None and tail.isascii() and "_" not in tail:
+            try:
+                value = float(tail)
+            except ValueError:
+                pass
+            else:
+                if ended:
+                    raise _after_end(number)
+                if rows is not None:
+                    rows.append(new(Sample, (labels, value)))
+                continue
         match = match_line(line)
         if match is not None:
             name, raw, value_text, stamp = match.groups()
@@ -84,7 +126,7 @@ def parse(text: str, wanted: Callable[[str], bool] | None = None) -> Exposition:
             name, labels, value_text, stamp = _slow(line, number)
             labels = sets.setdefault(labels, labels)
         if ended:
-            raise InputError(f"line {number} stands after `# EOF`", hint="save one page of metrics per file")
+            raise _after_end(number)
         try:
             value = float(value_text)
         except ValueError:
@@ -92,12 +134,11 @@ def parse(text: str, wanted: Callable[[str], bool] | None = None) -> Exposition:
         if stamp is not None:
             seconds = _odd_number(stamp, line, number)
             newest = seconds if newest is None else max(newest, seconds)
-        try:
-            rows = rows_of[name]
-        except KeyError:
+        rows = rows_of.get(name, unknown)
+        if rows is unknown:
             rows = rows_of[name] = samples.setdefault(name, []) if wanted is None or wanted(name) else None
         if rows is not None:
-            rows.append(Sample(labels, value))
+            rows.append(new(Sample, (labels, value)))
     notes = _mend(samples)
     _refuse_cut(text, samples, ended)
     if newest is not None and not ended:
@@ -212,6 +253,10 @@ def _odd_number(text: str, line: str, number: int) -> float:
         return float.fromhex(text) if "0x" in text.lower() else float(text)
     except (ValueError, OverflowError):
         raise _malformed(line, number, "has no number for a value") from None
+
+
+def _after_end(number: int) -> InputError:
+    return InputError(f"line {number} stands after `# EOF`", hint="save one page of metrics per file")
 
 
 def _malformed(line: str, number: int, what: str = "is not a sample") -> InputError:
