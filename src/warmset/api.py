@@ -227,12 +227,16 @@ def launch_for(
     tier_bytes = plan.tier.recommended_bytes
     if lower is not None and plan.backend != "native" and plan.backend != "hicache":
         tier_bytes = lower.staging_bytes
-        with_disk = lower.kind == "disk" and plan.backend != "native+object"
+        with_disk = plan.backend == "native+warmset" or (
+            lower.kind == "disk" and plan.backend != "native+object"
+        )
     if tier_bytes < MIB:
         return None
     from warmset.launch import LaunchRequest, write
 
-    to_object = plan.backend == "native+object"
+    to_object = plan.backend == "native+object" or (
+        plan.backend == "native+warmset" and lower is not None and lower.kind == "object"
+    )
     return write(
         LaunchRequest(
             model=model,

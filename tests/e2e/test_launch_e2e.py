@@ -76,7 +76,7 @@ def launch(installed: Engine, backend: str, **more: Any) -> Launch:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
-    "backend", ["native", "native+disk", "native+object", "lmcache", "lmcache-inprocess"]
+    "backend", ["native", "native+disk", "native+object", "native+warmset", "lmcache", "lmcache-inprocess"]
 )
 def test_the_real_parser_reads_the_command(installed, parse, backend, shape):
     written = launch(installed, backend, **shape)

@@ -178,3 +178,33 @@ def test_wrong_server_for_a_backend():
         launch(backend="nativ")
     with pytest.raises(UnknownName):
         launch(target="docker")
+
+
+def test_the_warmset_tier_has_a_store_a_bound_and_nothing_of_vllms_own():
+    found = launch(backend="native+warmset", disk_path="/mnt/a b", disk_bytes=2 * 1024 * GIB, dp=2)
+    (tier,) = found.transfer_config["kv_connector_extra_config"]["secondary_tiers"]
+    assert tier == {
+        "type": "WarmsetTier",
+        "module_path": "warmset.vllm.tier",
+        "store": "file:///mnt/a%20b",
+        "capacity_bytes": 2 * 2 * 1024 * GIB,
+    }
+    for url in ("s3://kv/a", "gs://kv/a", "az://kv/a", "redis://host:6379/0"):
+        extra = launch(backend="native+warmset", object_url=url).transfer_config["kv_connector_extra_config"]
+        assert extra["secondary_tiers"][0]["store"] == url
+        assert extra["secondary_tiers"][0]["capacity_bytes"] > 0
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"object_url": "http://bucket"},
+        {"object_url": "redis://:secret@host"},
+        {"endpoint": "http://minio:9000"},
+        {"object_url": "s3://kv", "endpoint": "ftp://host"},
+    ],
+)
+def test_stores_that_the_warmset_tier_cannot_open_are_refused(more):
+    with pytest.raises(InputError) as caught:
+        launch(backend="native+warmset", **more)
+    assert "secret" not in caught.value.message

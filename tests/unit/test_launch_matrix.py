@@ -95,6 +95,10 @@ def check_names(launch):
     if "spec_name" in extra:
         assert server.spec(extra["spec_name"])
     for tier in extra.get("secondary_tiers", []):
+        if "module_path" in tier:
+            # A class of another package, whose keys are not the server's.
+            assert "module_path" in server.extra_config_keys("OffloadingConnector", extra["spec_name"], "fs")
+            continue
         assert server.tier(tier["type"])
         known = server.extra_config_keys(connector, extra["spec_name"], tier["type"])
         given = set(tier) | {f"store_config.{n}" for n in tier.get("store_config", {})}
@@ -213,6 +217,7 @@ def check_kserve(launch, documents):
         ("native", "0.11.0"),
         ("native+disk", "0.22.0"),
         ("native+object", "0.23.0"),
+        ("native+warmset", "0.28.0"),
         ("lmcache", "0.23.0"),
         ("lmcache-inprocess", "0.8.5"),
     ],

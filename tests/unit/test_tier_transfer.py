@@ -358,6 +358,7 @@ def test_a_late_read_cannot_touch_a_slot_that_was_given_away() -> None:
     outcome = bench.outcome()
     assert outcome.expired
     assert outcome.done == ()
+    eventually(lambda: bench.transfers.finished() or expired)
     assert expired == [1]
     bench.fill(2, 55)
     store.gate.set()

@@ -17,7 +17,8 @@ from warmset.cli.options import BYTES, TOKENS, output_options
 @click.option(
     "--backend",
     default=None,
-    help="native, native+disk, native+object, lmcache, lmcache-inprocess or hicache; default: the server's own.",
+    help="native, native+disk, native+object, native+warmset, lmcache, lmcache-inprocess or hicache; "
+    "default: the server's own.",
 )
 @click.option("--as", "target", default="shell", show_default=True, help="shell, compose, helm or kserve.")
 @click.option("--tp", type=int, default=1, show_default=True, help="Tensor-parallel size.")
@@ -27,7 +28,7 @@ from warmset.cli.options import BYTES, TOKENS, output_options
 )
 @click.option("--disk-path", default="/kv", show_default=True, help="Directory of the disk tier.")
 @click.option("--disk-size", "disk_bytes", type=BYTES, help="Size of the disk tier per replica.")
-@click.option("--object-store", "object_url", help="Object tier, s3://BUCKET/PREFIX.")
+@click.option("--object-store", "object_url", help="Object tier, s3://BUCKET/PREFIX; native+warmset also takes gs://, az:// and redis://.")
 @click.option("--endpoint", help="URL of an object store other than AWS.")
 @click.option("--lmcache", "lmcache_version", help="Version of LMCache; default: the newest known.")
 @click.option("--kv-dtype", default="auto", show_default=True, help="Type of the KV cache.")
@@ -54,6 +55,7 @@ def command(
       warmset launch llama-3.1-8b --tier 230GiB --engine vllm@0.32
       warmset launch llama-3.1-8b --tier 230GiB --engine vllm@0.26 --backend lmcache-inprocess --as helm
       warmset launch my-org/model --tier 512GiB --tp 8 --backend native+disk --disk-path /mnt/nvme/kv --as compose
+      warmset launch llama-3.1-8b --tier 230GiB --backend native+warmset --disk-path /mnt/nvme/kv --disk-size 2TiB
       warmset launch qwen3-4b --tier 200GB --engine sglang@0.5.23 --backend hicache
     """
     from warmset import api

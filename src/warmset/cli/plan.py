@@ -92,7 +92,7 @@ _TIER = [
     click.option(
         "--backend",
         metavar="BACKEND",
-        help="native (default), native+disk, native+object, lmcache, lmcache-inprocess or hicache.",
+        help="native (default), native+disk, native+object, native+warmset, lmcache, lmcache-inprocess or hicache.",
     ),
     click.option("--headroom", default="0.15", show_default=True, help="Room beyond the warm set."),
     click.option("--host-ram", type=BYTES, help="Memory of the host."),

@@ -13,6 +13,7 @@ _BACKENDS: dict[str, Callable[[LaunchRequest], Parts]] = {
     "native": native.parts,
     "native+disk": tiering.disk_parts,
     "native+object": tiering.object_parts,
+    "native+warmset": tiering.warmset_parts,
     "lmcache": lmcache_server.parts,
     "lmcache-inprocess": lmcache_inprocess.parts,
     "hicache": hicache.parts,

@@ -10,7 +10,15 @@ from warmset.geometry import KV_DTYPES
 from warmset.servers import Engine
 from warmset.units import MAX_BYTES, MIB
 
-BACKENDS = ("native", "native+disk", "native+object", "lmcache", "lmcache-inprocess", "hicache")
+BACKENDS = (
+    "native",
+    "native+disk",
+    "native+object",
+    "native+warmset",
+    "lmcache",
+    "lmcache-inprocess",
+    "hicache",
+)
 TARGETS = ("shell", "compose", "helm", "kserve")
 
 # Written for a model that was not named.
@@ -19,6 +27,10 @@ UNNAMED_MODEL = "MODEL"
 MAX_RANKS = 65536
 
 _PLAIN = re.compile(r"[^\x00-\x1f\x7f`$\\\"']+")
+# The stores of the warmset tier; vLLM's own object tier knows S3 alone.
+_STORE_URL = re.compile(
+    r"(?:s3|gs|az)://[a-z0-9][a-z0-9.\-_]{0,221}(?:/\S*)?|rediss?://[^\s@/]+(?:/\d{1,4})?"
+)
 _OBJECT_URL = re.compile(r"s3://([a-z0-9][a-z0-9.\-]{0,62})(?:/(.*))?")
 
 
@@ -34,8 +46,9 @@ class LaunchRequest:
         target: one of TARGETS.
         tp, pp, dp: tensor-, pipeline- and data-parallel sizes.
         disk_path: directory of the disk tier on the host.
-        disk_bytes: size of the disk tier per replica; needed for LMCache, where it turns the tier on.
-        object_url: `s3://bucket/prefix` of the object tier.
+        disk_bytes: size of the disk tier per replica; needed for LMCache, where it turns the tier on. For the
+            warmset tier it bounds the store, whatever its kind.
+        object_url: `s3://bucket/prefix` of the object tier; the warmset tier also takes gs://, az:// and redis://.
         endpoint: URL of an object store other than AWS.
         kv_dtype: as `--kv-cache-dtype` takes it.
         lmcache: the version of LMCache; None is the newest known.
@@ -115,12 +128,15 @@ class LaunchRequest:
                 )
             if self.endpoint is not None:
                 _check_endpoint(self.endpoint)
+        elif self.backend == "native+warmset":
+            self._check_store()
         elif self.object_url is not None or self.endpoint is not None:
             raise InputError(
                 f"backend `{self.backend}` takes no object store", hint="use `--backend native+object`"
             )
         if self.disk_bytes is not None and self.backend not in (
             "native+disk",
+            "native+warmset",
             "lmcache",
             "lmcache-inprocess",
         ):
@@ -133,6 +149,24 @@ class LaunchRequest:
                 f"backend `{self.backend}` does not use LMCache",
                 hint="use `--backend lmcache`, or leave `--lmcache` out",
             )
+
+    def _check_store(self) -> None:
+        """The warmset tier takes a disk, or any store with an address."""
+        if self.object_url is None:
+            if self.endpoint is not None:
+                raise InputError(
+                    f"endpoint `{self.endpoint.split('@')[-1][:80]}` belongs to no object store",
+                    hint="name the store with `--object-store s3://BUCKET/PREFIX`, or leave `--endpoint` out",
+                )
+            return
+        if not _STORE_URL.fullmatch(self.object_url) or not _PLAIN.fullmatch(self.object_url):
+            raise InputError(
+                f"object store `{self.object_url.split('@')[-1][:80]}` is not an address of a store",
+                hint="write it like `s3://bucket/prefix`, `gs://…`, `az://…` or `redis://host:6379/0`; "
+                "credentials come from the environment",
+            )
+        if self.endpoint is not None:
+            _check_endpoint(self.endpoint)
 
     @property
     def ranks(self) -> int:

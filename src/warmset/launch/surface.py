@@ -60,12 +60,24 @@ class Surface:
             if name not in known:
                 self._refuse("extra_key", name)
         for tier in extra.get("secondary_tiers", ()):
+            if "module_path" in tier:
+                # A tier from outside: its keys are its own, the version must only be able to import it.
+                if not self.takes_outside_tiers(connector, spec):
+                    self._refuse("extra_key", "module_path")
+                continue
             if self.engine.tier(tier["type"]) is None:
                 self._refuse("connector", tier["type"])
             keys = self.engine.extra_config_keys(connector, spec, tier["type"])
             given = set(tier) | {f"store_config.{name}" for name in tier.get("store_config", ())}
             for name in sorted(given - set(keys)):
                 self._refuse("extra_key", name)
+
+    def takes_outside_tiers(self, connector: str, spec: str | None) -> bool:
+        """Whether a lower tier may be a class of another package."""
+        return any(
+            "module_path" in self.engine.extra_config_keys(connector, spec, tier.name)
+            for tier in self.engine.connectors("tier")
+        )
 
     def _refuse(self, kind: Kind, name: str) -> NoReturn:
         refuse(self.engine, f"has no `{name}`", self.engine.versions_with(kind, name))

@@ -9,7 +9,7 @@ from warmset.plan.record import Inclusion
 from warmset.servers import Engine, Version
 from warmset.units import format_bytes
 
-NATIVE = ("native", "native+disk", "native+object")
+NATIVE = ("native", "native+disk", "native+object", "native+warmset")
 # An aligned state is stored where a prefill step ends; vLLM's default step on data-center devices.
 _PREFILL_STEP_TOKENS = 8192
 _ONE_TENSOR_SINCE = Version(0, 14)

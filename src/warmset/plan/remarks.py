@@ -91,5 +91,8 @@ def notes(
 def has_lower_tier(server: Engine, backend: str) -> bool:
     """Whether `backend` can put a disk or an object store below host memory in this version."""
     if backend in NATIVE:
+        if backend == "native+warmset":
+            keys = server.extra_config_keys("OffloadingConnector", "TieringOffloadingSpec", "fs")
+            return "module_path" in keys
         return server.spec("TieringOffloadingSpec") is not None
     return backend.startswith("lmcache")

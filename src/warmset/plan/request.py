@@ -8,7 +8,15 @@ from warmset.errors import InputError
 from warmset.geometry import Geometry
 from warmset.servers import Engine, engine
 
-BACKENDS = ("native", "native+disk", "native+object", "lmcache", "lmcache-inprocess", "hicache")
+BACKENDS = (
+    "native",
+    "native+disk",
+    "native+object",
+    "native+warmset",
+    "lmcache",
+    "lmcache-inprocess",
+    "hicache",
+)
 MAX_SESSIONS = 10**9
 MAX_REPLICAS = 10**6
 # Prefill or link rates above these are typing errors: no machine of today is within a factor of ten.

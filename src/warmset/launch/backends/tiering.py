@@ -1,7 +1,7 @@
 """vLLM's own host tier with a disk or an object store below it."""
 
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from warmset.launch.backends.native import (
     CONNECTOR,
@@ -14,8 +14,11 @@ from warmset.launch.backends.vllm_server import hash_seed, hybrid_notes, surface
 from warmset.launch.parts import SECRET, Parts
 from warmset.launch.request import LaunchRequest
 from warmset.launch.surface import refuse
+from warmset.units import format_gib
 
 SPEC = "TieringOffloadingSpec"
+# A store below the host tier that is not several times as large holds little that the host does not.
+_STORE_TO_HOST = 4
 ACCESS_KEY, SECRET_KEY = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
 
 
@@ -58,6 +61,51 @@ def object_parts(request: LaunchRequest) -> Parts:
         )
     )
     return _parts(request, tier, tuple(notes), secrets=(ACCESS_KEY, SECRET_KEY), required_secrets=required)
+
+
+def warmset_parts(request: LaunchRequest) -> Parts:
+    """The tier of `warmset.vllm.tier` below the host tier: a disk, an object store or Redis."""
+    surface = surface_of(request)
+    if not surface.takes_outside_tiers(CONNECTOR, SPEC):
+        refuse(
+            request.engine,
+            "has no tiers from outside (`module_path` of a lower tier)",
+            request.engine.versions_with("extra_key", "module_path"),
+        )
+    url = request.object_url
+    per_replica = request.disk_bytes or _STORE_TO_HOST * request.tier_bytes
+    tier: dict[str, Any] = {
+        "type": "WarmsetTier",
+        "module_path": "warmset.vllm.tier",
+        "store": url or f"file://{quote(request.disk_path)}",
+        "capacity_bytes": per_replica * request.dp,
+    }
+    if request.endpoint is not None:
+        tier["endpoint"] = request.endpoint
+    notes = [
+        "the tier needs warmset where the server runs: `pip install 'warmset[tiers]'` in its environment or image"
+    ]
+    if request.disk_bytes is None:
+        notes.append(
+            f"no `--disk-size` was given: the store is bounded at {_STORE_TO_HOST} × the host tier, "
+            f"{format_gib(per_replica)}"
+        )
+    if request.dp > 1:
+        notes.append(
+            f"all {request.dp} replicas share the store: `capacity_bytes` is {request.dp} × {format_gib(per_replica)}"
+        )
+    if url is None:
+        return _parts(request, tier, tuple(notes), disk_path=request.disk_path)
+    if url.startswith("s3://"):
+        notes.append(
+            f"credentials come from {ACCESS_KEY} and {SECRET_KEY}, or else from the chain of the AWS tools"
+        )
+        return _parts(request, tier, tuple(notes), secrets=(ACCESS_KEY, SECRET_KEY))
+    if url.startswith("redis"):
+        notes.append("a password comes from WARMSET_REDIS_PASSWORD")
+        return _parts(request, tier, tuple(notes), secrets=("WARMSET_REDIS_PASSWORD",))
+    notes.append("credentials come from the cloud's own chain (environment, files, workload identity)")
+    return _parts(request, tier, tuple(notes))
 
 
 def _tier_type(request: LaunchRequest, *names: str) -> str:
