@@ -1,6 +1,8 @@
 """Reading pages, windows and quantiles, and the verdicts of real runs."""
 
 import math
+import re
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,8 @@ from warmset.meters.prometheus import spans
 from warmset.meters.quantiles import Histogram, histogram_quantile, merged, quantile, rank_interval
 from warmset.meters.rates import increase, track
 from warmset.meters.snapshot import merge, write_exposition
-from warmset.meters.thresholds import with_settings
+from warmset.meters.thresholds import DEFAULTS, with_settings
+from warmset.meters.verdict import NAMES
 
 L = '{engine="0",model_name="m"}'
 
@@ -227,3 +230,11 @@ def test_spans() -> None:
     assert later.start_seconds == 7200
     with pytest.raises(InputError, match="ends before"):
         spans("1h..2h", None, None, now=1e9)
+
+
+def test_the_reference_states_every_threshold(root: Path) -> None:
+    text = (root / "docs" / "reference" / "measure.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([\d.]+) \|", text, re.MULTILINE))
+    assert {name: float(value) for name, value in rows.items()} == asdict(DEFAULTS)
+    for verdict in NAMES:
+        assert f"| `{verdict}` |" in text
