@@ -9,6 +9,7 @@ from warmset.errors import InputError, UnknownName, Unsupported
 from warmset.geometry import Geometry, load, uniform
 from warmset.plan import Plan, PlanRequest, make_plan
 from warmset.plan.host import Placement
+from warmset.plan.rows import window_rows
 from warmset.servers import engine
 from warmset.units import GIB
 
@@ -231,14 +232,38 @@ def test_latents_are_kept_once_since_027() -> None:
 
 def test_hybrids_take_a_row_per_group() -> None:
     gemma = load("gemma-3-27b")
-    p = plan(gemma, hbm_kv_bytes=20 * GIB, engine=engine("vllm@0.32"))
-    groups = len(gemma.footprint().tables)
-    rows = 200 * groups * 512
-    assert p.tier.inclusive_bytes == pytest.approx(
-        rows * gemma.footprint().pool_bytes_per_block * 1.15, rel=1e-6
-    )
-    assert p.tier.inclusive_bytes > 4 * p.demand.warm_set_bytes
-    assert any("rows" in c for c in p.tier.conversions)
+    groups, row = len(gemma.footprint().tables), gemma.footprint().pool_bytes_per_block
+    # Until 0.29 each of the seven groups stores all 512 blocks of a session.
+    old = plan(gemma, hbm_kv_bytes=20 * GIB, engine=engine("vllm@0.29"))
+    assert old.tier.inclusive_bytes == pytest.approx(200 * groups * 512 * row * 1.15, rel=1e-6)
+    assert old.tier.inclusive_bytes > 4 * old.demand.warm_set_bytes
+    # Since 0.30 the six window groups store the 64 blocks before the ends of the last two prompts.
+    new = plan(gemma, hbm_kv_bytes=20 * GIB, engine=engine("vllm@0.32"))
+    assert new.tier.inclusive_bytes == pytest.approx(200 * (512 + 6 * 2 * 64) * row * 1.15, rel=1e-6)
+    for p in (old, new):
+        assert any("rows" in c for c in p.tier.conversions)
+
+
+def test_rows_of_states_follow_the_version() -> None:
+    model = load("qwen3.5-27b")
+    given = {"context_tokens": 65_536, "sessions": 50, "hbm_kv_bytes": 40 * GIB, "headroom_ratio": 0.0}
+    row, states = model.footprint().pool_bytes_per_block, len(model.footprint().tables) - 1
+    full = 65_536 // 784
+    old = plan(model, engine=engine("vllm@0.28"), **given)
+    assert old.tier.inclusive_bytes == 50 * (full + states * 9) * -(-row // 4096) * 4096
+    new = plan(model, engine=engine("vllm@0.32"), **given)
+    assert new.tier.inclusive_bytes == 50 * (full + states * 4) * -(-row // 4096) * 4096
+
+
+def test_small_blocks_of_compressed_models_store_little() -> None:
+    # DeepSeek V4 hits end every 256 tokens; a compressor of window 8 in blocks of 4 needs two blocks there.
+    assert window_rows(32_768, 4, 8, 256, tails=False) == 128 * 2
+    assert window_rows(32_768, 4, 8, 256, tails=True) == 4
+    assert window_rows(32_768, 64, 128, 256, tails=False) == 128 * 2
+    # A remainder keeps its own end; blocks that do not divide the segment are all kept; so is a window of a segment.
+    assert window_rows(300, 4, 8, 256, tails=False) == 2 + 2
+    assert window_rows(32_768, 48, 1024, 16, tails=True) == 682
+    assert window_rows(32_768, 16, 4096, 2048, tails=False) == 2048
 
 
 def test_pinned_tensors_round_to_powers_of_two_until_027() -> None:

@@ -6,12 +6,11 @@ from fractions import Fraction
 from warmset.errors import Unsupported
 from warmset.geometry import Footprint
 from warmset.plan.record import Inclusion
+from warmset.plan.rows import keeps_every_window_block, session_rows
 from warmset.servers import Engine, Version
 from warmset.units import format_bytes
 
 NATIVE = ("native", "native+disk", "native+object", "native+warmset")
-# An aligned state is stored where a prefill step ends; vLLM's default step on data-center devices.
-_PREFILL_STEP_TOKENS = 8192
 _ONE_TENSOR_SINCE = Version(0, 14)
 
 
@@ -87,14 +86,14 @@ def _native(footprint: Footprint, context_tokens: int, server: Engine) -> Charge
         conversions.append(
             f"each chunk of {int(row):,} B is rounded up to {row_bytes:,} B (whole memory pages)"
         )
-    rows = sum(_rows(footprint, index, context_tokens) for index in range(len(footprint.tables)))
+    rows = session_rows(footprint, context_tokens, server)
     content = footprint.bytes_per_session(context_tokens) * copies
     stored = Fraction(rows * row_bytes)
     if stored > content * Fraction(101, 100):
         conversions.append(
             f"a session's content is {format_bytes(content)}, but it takes up to {rows:,} rows or "
-            f"{format_bytes(stored)} of the tier: {_groups(footprint)} store every block they compute, each in "
-            "a row as wide as the widest group"
+            f"{format_bytes(stored)} of the tier: {_groups(footprint)} {_stored(footprint, server)}, in rows as "
+            "wide as the widest group"
         )
     rule = server.rule("native_tier_inclusion")
     return Charge(
@@ -174,17 +173,6 @@ def _regions(footprint: Footprint, server: Engine) -> int:
     return 1 if len(footprint.tables) == 1 else max(len(table.members) for table in footprint.tables)
 
 
-def _rows(footprint: Footprint, index: int, context_tokens: int) -> int:
-    """Rows that one table stores: every full block computed, windows that slid past included."""
-    page = footprint.tables[index].first
-    if page.kind == "cross":
-        return 0
-    if page.kind == "state":
-        return context_tokens // _PREFILL_STEP_TOKENS + 1
-    shared = footprint.deployment.dcp if page.dcp_sharded and page.is_full else 1
-    return context_tokens // (page.block_tokens * shared)
-
-
 def _all_replicated(footprint: Footprint) -> bool:
     pages = [page for table in footprint.tables for page in table.pages]
     return bool(pages) and all(page.kind in ("latent", "window_latent") for page in pages)
@@ -193,3 +181,11 @@ def _all_replicated(footprint: Footprint) -> bool:
 def _groups(footprint: Footprint) -> str:
     count = len(footprint.tables)
     return f"its {count} groups of layers" if count > 1 else "its layers"
+
+
+def _stored(footprint: Footprint, server: Engine) -> str:
+    if keeps_every_window_block(footprint, server):
+        return "store every block that they compute (0.30 and newer keep only the ends of windows)"
+    if any(table.first.is_window or table.first.kind == "state" for table in footprint.tables):
+        return "store their own blocks (of windows and states, the ends of the last two prompts)"
+    return "store their own blocks"
