@@ -27,27 +27,12 @@ class StoreOptions:
 def open_store(url: str, options: StoreOptions | None = None) -> Store:
     """The bare backend behind `url`, without wrappers. Raises InputError for what is no store."""
     settings = options or StoreOptions()
+    check_url(url)
     parts = urlsplit(url)
-    if parts.scheme not in SCHEMES:
-        raise InputError(
-            f"`{_without_secrets(url)}` is not a store",
-            hint="use file:///path, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or redis://host:port/0",
-        )
-    if parts.password:
-        raise InputError(
-            f"store `{_without_secrets(url)}` carries a password",
-            hint="set WARMSET_REDIS_PASSWORD instead; a URL ends up in logs and process lists",
-        )
     if parts.scheme == "file":
-        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
-            raise InputError(f"`{url}` is not an absolute path", hint="write it like `file:///var/kv`")
         from warmset.tiers.disk import DiskStore
 
         return DiskStore(unquote(parts.path), direct=settings.direct, fsync=settings.fsync)
-    if not parts.netloc:
-        raise InputError(
-            f"`{url}` names no bucket or host", hint=f"write it like `{parts.scheme}://name/prefix`"
-        )
     if parts.scheme in _OBJECT_SCHEMES:
         from warmset.tiers.objects import ObjectStore
 
@@ -65,9 +50,35 @@ def open_store(url: str, options: StoreOptions | None = None) -> Store:
     )
 
 
+def check_url(url: str) -> None:
+    """Raise InputError, without touching anything, if `url` is not the address of a store."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in SCHEMES:
+        raise InputError(
+            f"`{_without_secrets(url)}` is not a store",
+            hint="use file:///path, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or redis://host:port/0",
+        )
+    if parts.password:
+        raise InputError(
+            f"store `{_without_secrets(url)}` carries a password",
+            hint="set WARMSET_REDIS_PASSWORD instead; a URL ends up in logs and process lists",
+        )
+    if parts.scheme == "file":
+        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+            raise InputError(f"`{url[:200]}` is not an absolute path", hint="write it like `file:///var/kv`")
+    elif not parts.netloc:
+        raise InputError(
+            f"`{url[:200]}` names no bucket or host", hint=f"write it like `{parts.scheme}://name/prefix`"
+        )
+
+
 def _without_secrets(url: str) -> str:
     """The URL as it may be printed."""
-    parts = urlsplit(url)
-    if not parts.password:
-        return url[:200]
-    return url.replace(parts.password, "…")[:200]
+    try:
+        password = urlsplit(url).password
+    except ValueError:
+        return "…"
+    return (url.replace(password, "…") if password else url)[:200]

@@ -10,7 +10,6 @@ import secrets
 import threading
 import time
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -33,12 +32,13 @@ from vllm.v1.kv_offload.base import (  # noqa: E402
 )
 from vllm.v1.kv_offload.tiering.base import JobResult, SecondaryTierManager, TransferJob  # noqa: E402
 
-from warmset.errors import WarmsetError  # noqa: E402
+from warmset.errors import InputError, WarmsetError  # noqa: E402
 from warmset.tiers.breaker import CircuitBreaker  # noqa: E402
 from warmset.tiers.errors import StoreError  # noqa: E402
 from warmset.tiers.evict import Eviction, evict  # noqa: E402
 from warmset.tiers.lookup import Lookups  # noqa: E402
 from warmset.tiers.retry import RetryingStore  # noqa: E402
+from warmset.tiers.settings import TierSettings, parse  # noqa: E402
 from warmset.tiers.store import Store  # noqa: E402
 from warmset.tiers.transfer import Outcome, Transfers  # noqa: E402
 from warmset.tiers.url import StoreOptions, open_store  # noqa: E402
@@ -48,59 +48,9 @@ from warmset.vllm.tier_metrics import TierMetrics, definitions  # noqa: E402
 
 logger = init_logger(__name__)
 
-_OPTIONAL = (
-    "capacity_bytes",
-    "max_age_seconds",
-    "model_path",
-    "adapters_version",
-    "endpoint",
-    "region",
-    "ca_file",
-)
-_COUNTS = ("load_threads", "store_threads")
-
 # Every key of this tier starts with this; an eviction pass touches nothing else in the store.
 _ROOT = "kv/"
 _EVICTION_INTERVAL_SECONDS = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    """What the user may set; bytes and seconds."""
-
-    store: str
-    capacity_bytes: int | None = None
-    max_age_seconds: float | None = None
-    lookup_deadline_seconds: float = 1.0
-    load_deadline_seconds: float = 5.0
-    store_deadline_seconds: float = 30.0
-    load_threads: int = 8
-    store_threads: int = 4
-    queued_store_bytes: int = 1 << 30
-    tenant: str = ""
-    model_path: str | None = None
-    adapters_version: str | None = None
-    endpoint: str | None = None
-    region: str | None = None
-    ca_file: str | None = None
-    fsync: bool = False
-
-    def __post_init__(self) -> None:
-        for name in self.__slots__:
-            value, optional = getattr(self, name), name in _OPTIONAL
-            if optional and value is None:
-                continue
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if name in _COUNTS:
-                good, want = number and value >= 1 and value == int(value), "a whole number from 1"
-            elif name.endswith(("_bytes", "_seconds")):
-                good, want = number and 0 < value < float("inf"), "a number above 0"
-            elif name == "fsync":
-                good, want = isinstance(value, bool), "true or false"
-            else:
-                good, want = isinstance(value, str), "a text"
-            if not good:
-                raise ValueError(f"`{name}` of the warmset tier is `{value!r}`: it must be {want}")
 
 
 class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
@@ -121,11 +71,9 @@ class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
     ) -> None:
         super().__init__(offloading_spec, primary_kv_view, tier_type, backpressure_detector)
         try:
-            self._settings = _Settings(**settings)
-        except TypeError as error:
-            raise ValueError(
-                f"warmset tier: {error}; known keys are {', '.join(_Settings.__slots__)}"
-            ) from None
+            self._settings = parse(settings)
+        except InputError as error:
+            raise ValueError(f"{error.message} ({error.hint})") from None
         self.locality = Locality(locality) if locality is not None else None
         facts = fingerprint(
             offloading_spec,
@@ -309,7 +257,7 @@ class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
 class _Evictor:
     """Bounds the store in a thread of its own: now and then, after much was written, and when the store is full."""
 
-    def __init__(self, store: CircuitBreaker, settings: _Settings) -> None:
+    def __init__(self, store: CircuitBreaker, settings: TierSettings) -> None:
         self._store, self._settings = store, settings
         self._wake = threading.Event()
         self._lock = threading.Lock()
