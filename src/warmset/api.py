@@ -17,6 +17,7 @@ from warmset.geometry.catalogue import hub_id
 from warmset.plan.make import make_plan
 from warmset.plan.record import Plan
 from warmset.plan.request import PlanRequest, choose_engine
+from warmset.plan.sessions import warm_sessions
 from warmset.plan.source import read_source
 from warmset.servers import Engine
 from warmset.servers import engine as parse_engine
@@ -24,6 +25,8 @@ from warmset.units import MIB, parse_bytes
 
 if TYPE_CHECKING:
     from warmset.launch import Launch
+    from warmset.traces.options import ReadOptions
+    from warmset.traces.record import Trace
 
 Size = int | str
 Model = str | Path | Mapping[str, Any] | Geometry
@@ -82,11 +85,13 @@ def footprint(
 def plan(
     model: Model | None = None,
     *,
-    sessions: int,
+    sessions: int | None = None,
     context_tokens: int | None = None,
     turns: int | None = None,
     tokens_per_turn: int | None = None,
     shared_prefix_tokens: int = 0,
+    trace: "str | Path | Trace | None" = None,
+    reading: "ReadOptions | None" = None,
     layers: int | None = None,
     kv_heads: int | None = None,
     head_dim: int | None = None,
@@ -118,8 +123,10 @@ def plan(
 
     Args:
         model: a name, config.json, or `Geometry`; else `layers`, `kv_heads` and `head_dim`.
-        sessions: sessions that should stay warm.
+        sessions: sessions that should stay warm; may be left out with a trace.
         context_tokens: tokens of one session; or `turns` × `tokens_per_turn` beyond `shared_prefix_tokens`.
+        trace: traffic of one replica (`path`, `format:path` or a Trace), which then decides the size; `reading` says
+            how to read it. `within_points` are the percentage points below the reachable hit rate that are fine.
         gpus: devices in all; `tp` follows from it where it is not given.
         metrics, log: a running server's `/metrics` (URL or file), its start-up log.
         storage: lower tiers to consider, such as `"nvme-gen4"`.
@@ -131,10 +138,29 @@ def plan(
             the server version cannot do.
     """
     found = geometry(model, layers=layers, kv_heads=kv_heads, head_dim=head_dim, download=download)
+    traffic = None if trace is None else _trace(trace, reading)
+    sessions_given = sessions is not None
+    if traffic is not None and sessions is None:
+        if context_tokens is not None or turns is not None or tokens_per_turn is not None:
+            raise InputError(
+                "a context without `--sessions` says nothing beside a trace",
+                hint="give both, to compare the session rule, or neither: it is then read off the trace",
+            )
+        sessions, longest = warm_sessions(traffic)
+        limits = (longest, found.max_context_tokens, more.get("max_model_len"))
+        # A plan says how many prompts a model or server would refuse; they are no reason to say nothing else.
+        context_tokens = min(limit for limit in limits if limit is not None)
+    if sessions is None:
+        raise InputError(
+            "neither `--sessions` nor `--trace` says what should stay warm",
+            hint="give `--sessions 200 --context 8192`, or recorded traffic by `--trace FILE`",
+        )
     request = PlanRequest(
         geometry=found,
         sessions=sessions,
         context_tokens=grown_context(context_tokens, turns, tokens_per_turn, shared_prefix_tokens),
+        sessions_given=sessions_given,
+        trace=traffic,
         shared_prefix_tokens=shared_prefix_tokens,
         tp=devices(gpus, tp, pp, dp),
         pp=pp,
@@ -155,6 +181,12 @@ def plan(
         **more,
     )
     return make_plan(request)
+
+
+def _trace(trace: "str | Path | Trace", reading: "ReadOptions | None") -> "Trace":
+    from warmset.traces import read
+
+    return read(trace, reading).trace if isinstance(trace, str | Path) else trace
 
 
 def grown_context(

@@ -166,7 +166,7 @@ def test_every_form(warmset: Callable[..., Any], form: str) -> None:
         ),
         ((*WORKED, "--sessions", 1, "--metrics", "/no/such/file"), "/no/such/file", "file"),
         ((*WORKED, "--sessions", 1, "--metrics", "http://127.0.0.1:9"), "cannot reach", "address"),
-        (("plan", "llama-3.1-8b", "--context", 8, "--hbm-kv", 1), "--sessions", "--help"),
+        (("plan", "llama-3.1-8b", "--context", 8, "--hbm-kv", 1), "--sessions", "--trace"),
     ],
 )
 def test_errors_name_the_value_and_the_fix(

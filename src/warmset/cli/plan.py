@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from warmset.cli.options import BYTES, RATIO, TOKENS, F, output_options
+from warmset.cli.options import BYTES, RATIO, TOKENS, F, output_options, talk
+from warmset.cli.trace import READING, read_options, reading_options
 from warmset.report.emit import emit
 
 _EPILOG = (
@@ -38,9 +39,7 @@ _MODEL = [
     ),
 ]
 _DEMAND = [
-    click.option(
-        "--sessions", type=int, required=True, help="Sessions that should stay warm on one replica."
-    ),
+    click.option("--sessions", type=int, help="Sessions that should stay warm on one replica."),
     click.option("--context", type=TOKENS, help="Tokens of one session at its longest."),
     click.option("--turns", type=int, help="Instead of --context: turns of a session."),
     click.option("--tokens-per-turn", type=TOKENS, help="With --turns: tokens that each turn adds."),
@@ -50,6 +49,19 @@ _DEMAND = [
         default=0,
         help="Leading tokens that all sessions share (kept once; part of --context).",
     ),
+]
+_TRAFFIC = [
+    click.option(
+        "--trace",
+        metavar="TRACE",
+        help="Size by this traffic of one replica, a file or format:file, instead of by sessions.",
+    ),
+    click.option(
+        "--within",
+        type=float,
+        help="With --trace: points below the best hit rate that are fine.  [default: 1]",
+    ),
+    reading_options,
 ]
 _DEVICE = [
     click.option("--gpu", metavar="NAME", help="Accelerator, such as h100-80gb."),
@@ -114,7 +126,7 @@ _MEASURED = [
 
 
 @click.command(epilog=_EPILOG)
-@_options(_MODEL + _DEMAND + _DEVICE + _TIER + _MEASURED)
+@_options(_MODEL + _DEMAND + _TRAFFIC + _DEVICE + _TIER + _MEASURED)
 @output_options()
 def command(model: str | None, form: str, color: str, quiet: bool, **given: Any) -> None:
     """Decide whether to offload KV cache, and size the tier.
@@ -126,6 +138,7 @@ def command(model: str | None, form: str, color: str, quiet: bool, **given: Any)
       warmset plan llama-3.1-8b --gpu h100-80gb --sessions 200 --context 8192 --host-ram 512GiB
       warmset plan deepseek-v3 --gpu h200 --gpus 8 --sessions 500 --turns 30 --tokens-per-turn 1000
       warmset plan llama-3.1-8b --metrics http://localhost:8000 --sessions 200 --context 8192
+      warmset plan llama-3.1-8b --hbm-kv 28GiB --trace mooncake:trace.jsonl.gz --block-tokens 512
       warmset plan --layers 32 --kv-heads 8 --head-dim 128 --sessions 200 --context 8192 --hbm-kv 28GiB
     """
     from warmset import api
@@ -148,10 +161,31 @@ def command(model: str | None, form: str, color: str, quiet: bool, **given: Any)
             *(_storage(n, "object") for n in given["object_"]),
         ),
         lmcache=lmcache,
+        **_traffic(given, quiet=quiet),
         **{name: given[name] for name in _PASSED_ON},
     )
     launch = api.launch_for(plan, model=api.served_name(model), lmcache=lmcache)
     emit(form, lambda: payload(plan, launch), lambda: document(plan, launch), color=color)
+
+
+def _traffic(given: dict[str, Any], *, quiet: bool) -> dict[str, Any]:
+    """The trace and how near to its best the tier must come."""
+    if given["trace"] is None:
+        alone = [name for name in READING if given[name]] + ["within"] * (given["within"] is not None)
+        if alone:
+            from warmset.errors import InputError
+
+            option = {"columns": "column"}.get(alone[0], alone[0]).replace("_", "-")
+            raise InputError(f"`--{option}` belongs to a trace", hint="add `--trace FILE`, or leave it out")
+        return {}
+    from warmset.traces import read
+
+    found = read(given["trace"], read_options(given))
+    for note in found.notes:
+        talk(note, quiet=quiet)
+    for reason, count in found.skipped.items():
+        talk(f"skipped {count:,}: {reason}", quiet=quiet)
+    return {"trace": found.trace, "within_points": 1.0 if given["within"] is None else given["within"]}
 
 
 def _storage(name: str, kind: str) -> str:

@@ -28,6 +28,9 @@ def command() -> None:
     """
 
 
+READING = ("block_tokens", "time_unit", "skip_bad", "sort", "rechain", "max_size", "tokenizer", "columns")
+
+
 def reading_options(function: F) -> F:
     """What a user may say about a trace that the file does not say."""
     for option in reversed(

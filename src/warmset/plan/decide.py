@@ -73,7 +73,7 @@ def decide(
     share one memory.
     """
     if device.sessions < 1:
-        return Outcome(decision=_does_not_fit(demand, device, fixes))
+        return Outcome(decision=does_not_fit(demand, device, fixes))
     if demand.device_bytes <= device.kv_budget_bytes:
         return Outcome(decision=_leave_off(demand, device))
     over = demand.device_bytes - device.kv_budget_bytes
@@ -81,6 +81,21 @@ def decide(
         f"the warm set takes {format_gib(demand.device_bytes)} and the device holds "
         f"{format_gib(device.kv_budget_bytes)}: {format_gib(over)} would be computed again"
     )
+    return weigh(charge, size, placed, host, speeds, stores, need, unified=unified)
+
+
+def weigh(
+    charge: Charge,
+    size: Sizes,
+    placed: Placement,
+    host: Host,
+    speeds: tuple[BreakEven, ...],
+    stores: tuple[Storage, ...],
+    need: str,
+    *,
+    unified: bool,
+) -> Outcome:
+    """Whether and where the tier that `need` asks for pays: the host first, then what is below it."""
     speed = speeds[0]
     if unified:
         shared = (
@@ -114,7 +129,8 @@ def _leave_off(demand: Demand, device: Device) -> Decision:
     return Decision(verdict="leave_off", reasons=tuple(reasons))
 
 
-def _does_not_fit(demand: Demand, device: Device, fixes: tuple[str, ...]) -> Decision:
+def does_not_fit(demand: Demand, device: Device, fixes: tuple[str, ...]) -> Decision:
+    """The device cannot hold one session: no tier can fix that."""
     if device.kv_budget_bytes <= 0:
         reason = "the weights leave no device memory for KV cache"
     else:

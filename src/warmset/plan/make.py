@@ -7,7 +7,7 @@ from warmset.errors import InputError, Unsupported
 from warmset.geometry import Footprint
 from warmset.hardware import Accelerator, Storage, accelerator, storage
 from warmset.plan.charge import NATIVE, Charge, charge
-from warmset.plan.decide import Outcome, Sizes, decide, sizes
+from warmset.plan.decide import Outcome, Sizes, decide, does_not_fit, sizes, weigh
 from warmset.plan.device import budget
 from warmset.plan.fixes import fixes, footprint_of
 from warmset.plan.host import Placement, host, placement
@@ -15,6 +15,7 @@ from warmset.plan.record import Cost, Demand, Fleet, Plan, Tier
 from warmset.plan.remarks import assumptions, has_lower_tier, notes
 from warmset.plan.request import PlanRequest, choose_engine
 from warmset.plan.speed import break_even
+from warmset.plan.traffic import hits_of, leave_off, need, traffic_of, traffic_sizes, whole_blocks
 from warmset.plan.words import ServerWords, read_log, read_metrics
 from warmset.servers import Engine, engine
 from warmset.units import GIB, format_gib
@@ -55,18 +56,31 @@ def make_plan(request: PlanRequest) -> Plan:
     )
     size = sizes(attached, demand.device_bytes, found.device, charged, request.headroom_ratio)
     speeds = break_even(request, footprint, charged, gpu, stores)
-    outcome = decide(
-        demand,
-        found.device,
-        charged,
-        size,
-        placed,
-        where,
-        speeds,
-        stores,
-        fixes(request, alone, found.device, words.longest_context_tokens if words else None),
-        unified=gpu is not None and gpu.host_link.unified,
-    )
+    helps = fixes(request, alone, found.device, words.longest_context_tokens if words else None)
+    unified = gpu is not None and gpu.host_link.unified
+    hits = None
+    if request.trace is None:
+        outcome = decide(
+            demand, found.device, charged, size, placed, where, speeds, stores, helps, unified=unified
+        )
+    else:
+        context = whole_blocks(request.trace, request.context_tokens, request.geometry.max_context_tokens)
+        hits = hits_of(
+            request.trace,
+            request.within_points,
+            context,
+            found.device.kv_budget_bytes,
+            alone,
+            charge(footprint, context, server, backend, lmcache),
+        )
+        asked_for = traffic_sizes(hits)
+        if found.device.sessions < 1:
+            outcome = Outcome(decision=does_not_fit(demand, found.device, helps))
+        elif not asked_for.warm_set_bytes:
+            outcome = Outcome(decision=leave_off(hits, found.device))
+        else:
+            reason = need(hits, asked_for.warm_set_bytes)
+            outcome = weigh(charged, asked_for, placed, where, speeds, stores, reason, unified=unified)
     tier = _tier(request, backend, charged, placed, size, outcome, attached)
     return Plan(
         model=request.geometry.name,
@@ -88,6 +102,7 @@ def make_plan(request: PlanRequest) -> Plan:
         device=found.device,
         tier=tier,
         lower_tier=outcome.lower,
+        traffic=None if hits is None else traffic_of(request, hits, found.device, charged, size, outcome),
         break_even=speeds,
         host=where,
         fleet=_fleet(request, demand, tier),

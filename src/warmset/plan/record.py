@@ -135,6 +135,54 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRule:
+    """What sizing by sessions would have said for the same traffic.
+
+    `basis` is `options` where sessions and context were given, `trace` where they are read off the trace (the most
+    that sessions under way at one time hold). `hit_ratio` is what a tier of that size would serve.
+    """
+
+    basis: Literal["options", "trace"]
+    sessions: int
+    context_tokens: int
+    tier_bytes: int
+    hit_ratio: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """What a trace says about the size. Hit ratios are over `total_tokens`, the tokens covered by listed blocks.
+
+    `device_hit_ratio` is the device alone, `tier_hit_ratio` with a tier of `tier_bytes` (the smallest within
+    `within_points` percentage points of `reachable_hit_ratio`; 0 where the device is), `recommended_hit_ratio` with
+    what the plan recommends. `reachable_hit_ratio` is with a tier without end, whose chunks lose tails;
+    `ceiling_hit_ratio` is that of a cache of blocks without end; `ceiling_bytes` is where a larger tier adds nothing,
+    and `knee_bytes` where the curve bends (0 where the device pool is past it).
+    Blocks are those of the trace, of `block_tokens`; `bytes_per_block` is what the tier stores for one.
+    """
+
+    source: str
+    requests: int
+    block_tokens: int
+    bytes_per_block: float
+    total_tokens: int
+    within_points: float
+    device_blocks: int
+    device_hit_ratio: float
+    tier_blocks: int
+    tier_bytes: int
+    tier_hit_ratio: float
+    recommended_hit_ratio: float
+    reachable_hit_ratio: float
+    ceiling_hit_ratio: float
+    ceiling_bytes: int
+    knee_bytes: int
+    knee_hit_ratio: float
+    session_rule: SessionRule
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """What to do, why, and what would change it."""
 
@@ -176,6 +224,7 @@ class Plan:
     cost: Cost | None
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]
+    traffic: Traffic | None = None
 
     @property
     def ranks(self) -> int:

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from warmset.errors import InputError
 from warmset.geometry import Geometry
 from warmset.servers import Engine, engine
+
+if TYPE_CHECKING:
+    from warmset.traces.record import Trace
 
 BACKENDS = (
     "native",
@@ -39,6 +42,9 @@ class PlanRequest:
         host_ram_bytes, container_limit_bytes, dev_shm_bytes: what the host offers, all replicas on it together.
         prefill_tokens_per_second, load_bytes_per_second: measured rates instead of peak × efficiency.
         storage: names of lower tiers to consider, such as `nvme-gen4`.
+        trace: traffic of one replica, which then decides instead of sessions × context; the tier is the smallest
+            within `within_points` percentage points of what any tier could reach. `sessions_given` says that sessions
+            and context are the user's own words, not read off the trace.
     """
 
     geometry: Geometry
@@ -74,6 +80,9 @@ class PlanRequest:
     load_bytes_per_second: float | None = None
     ram_price_per_gib: float | None = None
     replicas: int = 1
+    trace: "Trace | None" = None
+    within_points: float = 1.0
+    sessions_given: bool = True
 
     def __post_init__(self) -> None:
         _whole("sessions", self.sessions, 1, MAX_SESSIONS)
@@ -110,6 +119,11 @@ class PlanRequest:
         if self.ram_price_per_gib is not None and not 0 <= self.ram_price_per_gib <= 1e9:
             raise InputError(
                 f"RAM price `{self.ram_price_per_gib:g}` is not a price", hint="give the price of one GiB"
+            )
+        if not 0 <= self.within_points <= 100:
+            raise InputError(
+                f"`{self.within_points:g}` points are not between 0 and 100",
+                hint="give percentage points below the ceiling, such as `--within 1`",
             )
         self._check_budget_sources()
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from warmset.plan.host import DEV_SHM
 from warmset.plan.record import BreakEven, Device, Plan
 from warmset.report.document import Bullets, Code, Document, Facts, Line, Section, Table, Tone
+from warmset.report.plan_traffic import traffic_headline, traffic_payload, traffic_section
 from warmset.units import format_bytes, format_count, format_gib, format_ratio
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ def payload(plan: Plan, launch: "Launch | None") -> dict[str, Any]:
             "command": None if launch is None else launch.command,
             "notes": () if launch is None else launch.notes,
         },
+        "traffic": None if plan.traffic is None else traffic_payload(plan.traffic),
         "assumptions": plan.assumptions,
         "notes": (*plan.notes, *_unknown(plan, launch)),
     }
@@ -155,6 +157,8 @@ def document(plan: Plan, launch: "Launch | None") -> Document:
     sections = [Section("Why", (Bullets(plan.decision.reasons),))]
     if plan.decision.fixes:
         sections.append(Section("What would change it", (Bullets(plan.decision.fixes),)))
+    if plan.traffic is not None:
+        sections.append(traffic_section(plan.traffic, plan))
     sections.append(Section("Sizes", _sizes(plan)))
     if launch is not None:
         blocks = [Code(launch.command)]
@@ -167,7 +171,8 @@ def document(plan: Plan, launch: "Launch | None") -> Document:
     notes = (*plan.tier.conversions, *own)
     if notes:
         sections.append(Section("Notes", (Bullets(notes),)))
-    return Document(Line(_headline(plan), _TONES[plan.decision.verdict]), tuple(sections))
+    headline = _headline(plan) if plan.traffic is None else traffic_headline(plan.traffic, plan)
+    return Document(Line(headline or _headline(plan), _TONES[plan.decision.verdict]), tuple(sections))
 
 
 def _headline(plan: Plan) -> str:
@@ -306,6 +311,10 @@ def _break_even(lines: tuple[BreakEven, ...]) -> Table:
 def _unknown(plan: Plan, launch: "Launch | None") -> list[str]:
     """A reason for every null."""
     said = [f"break_even {line.label}: {line.note}" for line in plan.break_even if line.ratio is None]
+    if plan.traffic is None:
+        said.append(
+            "traffic is null: the size follows from sessions; `--trace FILE` sizes by recorded traffic"
+        )
     if launch is None:
         why = (
             f"verdict `{plan.decision.verdict}` leaves nothing to type"
