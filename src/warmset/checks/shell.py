@@ -11,6 +11,7 @@ MAX_WORD = 65_536
 MAX_WORDS = 4_096
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PLAIN = re.compile(r"[^\s\\'\"$`;&|()<>]+")
 _ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=)")
 _RESERVED = frozenset(
     [
@@ -140,7 +141,8 @@ class _Reader:
                 target = file or target
             else:
                 raw, i = self._word(i)
-                raws.append(raw)
+                if len(raws) < MAX_WORDS:
+                    raws.append(raw)
 
     def _at_word_start(self, i: int) -> bool:
         return i == 0 or self.s[i - 1] in " \t\n;&|"
@@ -218,8 +220,10 @@ class _Reader:
                 part, i = self._dollar(i, quoted=False)
                 parts.append(part)
             else:
-                buffer.append(c)
-                i += 1
+                plain = _PLAIN.match(self.s, i)
+                piece = plain[0] if plain is not None else c
+                buffer.append(piece)
+                i += len(piece)
         flush()
         if i == start:  # a character that no branch above takes; never loop on it
             i += 1

@@ -128,7 +128,7 @@ def documents(source: Source, text: Text | None = None) -> list[Node]:
             if node.kind != "scalar" and node.value:
                 anchors[node.value] = node
             total += node.size
-            if node.size > MAX_NODES or total > 8 * MAX_NODES:
+            if node.size > MAX_NODES or total > 2 * MAX_NODES:
                 raise _refuse(source, event, f"the document grows beyond {MAX_NODES:,} nodes")
             (stack[-1][1] if stack else roots).append(node)
     except yaml.YAMLError as error:

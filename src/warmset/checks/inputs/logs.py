@@ -4,6 +4,7 @@ import ast
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warmset.checks.record import Flag, ServerLaunch
@@ -22,6 +23,16 @@ _REQUEST = re.compile(r"(?i)\breq(?:uest)?[ _]?id:? ?([\w.\-]+)(.*)")
 _RANK = re.compile(r"(?:TP|rank)[ =:]?(\d+)")
 
 
+# A line longer than this is no line of a server; what is beyond it is not searched.
+_LONG = re.compile(r"([^\n]{4000})([^\n]+)")
+_MOST_LINES = 500
+
+
+def _cut(match: "re.Match[str]") -> str:
+    """Shorten a line and keep every offset behind it."""
+    return match[1] + "\n" * len(match[2])
+
+
 @dataclass(slots=True)
 class Log:
     """A log and what it states; every figure comes with the word that states it."""
@@ -33,14 +44,28 @@ class Log:
     pool_ranks: int = 0
     repeated: tuple[int, Word] | None = None
     launch: ServerLaunch | None = None
-    lines: int = 0
+    short: str = ""
 
     def search(self, pattern: "re.Pattern[str]") -> "tuple[re.Match[str], Word] | None":
         """The first match, with its place."""
-        match = pattern.search(self.source.text)
-        if match is None:
-            return None
-        return match, Word(match[0], self.source.whole(), match.start(), match.end())
+        match = pattern.search(self.short)
+        return None if match is None else (match, self.word(match.start(), match.end()))
+
+    def word(self, start: int, end: int) -> Word:
+        """A part of the log as a word."""
+        return Word(self.source.text[start:end], self.source.whole(), start, end)
+
+    def lines_with(self, rare: str, *others: str) -> "Iterator[tuple[int, str]]":
+        """The first lines that hold all of these texts, with their offsets."""
+        at, left = self.short.find(rare), _MOST_LINES
+        while at >= 0 and left:
+            start, end = self.short.rfind("\n", 0, at) + 1, self.short.find("\n", at)
+            end = len(self.short) if end < 0 else end
+            line = self.short[start:end]
+            if all(other in line for other in others):
+                yield start, line
+                left -= 1
+            at = self.short.find(rare, end)
 
 
 def looks_like_log(text: str) -> bool:
@@ -51,30 +76,30 @@ def looks_like_log(text: str) -> bool:
 
 def read_log(source: Source) -> Log:
     """Read a log."""
-    log = Log(source, lines=source.text.count("\n") + 1)
+    log = Log(source, short=_LONG.sub(_cut, source.text))
     whole = source.whole()
-    if match := _VERSION.search(source.text):
+    if match := _VERSION.search(log.short):
         log.version = match[1]
-    if match := _POOL_TOKENS.search(source.text):
+    if match := _POOL_TOKENS.search(log.short):
         tokens = int(match[1].replace(",", "")[:18] or 0)
         log.pool_tokens = (tokens, Word(match[0], whole, match.start(), match.end()))
-    pools = list(_POOL_BYTES.finditer(source.text))
+    pools = list(_POOL_BYTES.finditer(log.short))
     if pools:
         smallest = min(float(m[1]) for m in pools if m[1].count(".") <= 1 and m[1] != ".")
         first = pools[0]
         log.pool_bytes_per_rank = (smallest * 2**30, Word(first[0], whole, first.start(), first.end()))
         log.pool_ranks = len(pools)
-    log.repeated = _repeated(source, whole)
-    if match := _ARGS.search(source.text):
+    log.repeated = _repeated(log, whole)
+    if match := _ARGS.search(log.short):
         log.launch = _launch(log, match, whole)
     return log
 
 
-def _repeated(source: Source, whole: Text) -> tuple[int, Word] | None:
+def _repeated(log: Log, whole: Text) -> tuple[int, Word] | None:
     """The request line that comes back most often, word for word but for its time stamp."""
     seen: Counter[tuple[str, str]] = Counter()
     first: dict[tuple[str, str], tuple[int, int]] = {}
-    for match in _REQUEST.finditer(source.text):
+    for match in _REQUEST.finditer(log.short):
         key = (match[1], match[2].strip()[:200])
         if not key[1]:
             continue
@@ -86,7 +111,7 @@ def _repeated(source: Source, whole: Text) -> tuple[int, Word] | None:
         return None
     key, count = seen.most_common(1)[0]
     start, end = first[key]
-    return count, Word(source.text[start:end], whole, start, end)
+    return count, Word(log.source.text[start:end], whole, start, end)
 
 
 def _launch(log: Log, match: "re.Match[str]", whole: Text) -> ServerLaunch | None:

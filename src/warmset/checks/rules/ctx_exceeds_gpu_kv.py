@@ -22,13 +22,14 @@ def check(case: Case) -> Iterator[Answer]:
     log = case.log
     if log is None or not case.vllm:
         return
-    found = log.search(_NEEDS)
-    if found is None:
+    hits = ((start, _NEEDS.search(line)) for start, line in log.lines_with("GiB", "KV"))
+    start, match = next(((s, m) for s, m in hits if m is not None), (0, None))
+    if match is None:
         return
-    match, word = found
+    word = log.word(start + match.start(), start + match.end())
     need, have = float(match["need"]), float(match["have"])
     length = int(match["length"]) if match["length"] else case.launch.whole("--max-model-len", default=0)
-    estimate = _ESTIMATE.search(log.source.text)
+    estimate = _ESTIMATE.search(log.short)
     fits = int(estimate[1]) if estimate else int(length * have / need) if need and length else 0
     rate = f" ({need * 2**20 / length:,.0f} KiB per token)" if length else ""
     yield Hit(

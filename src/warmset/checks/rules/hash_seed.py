@@ -9,8 +9,8 @@ from warmset.checks.kv import Connector
 from warmset.checks.lmcache import Setting
 
 _LOG = re.compile(
-    r"[^\n]*(Centralized cache sharing detected but PYTHONHASHSEED|builtin hash without "
-    r"PYTHONHASHSEED|PYTHONHASHSEED (?:is )?not set)[^\n]*"
+    r"(Centralized cache sharing detected but PYTHONHASHSEED|builtin hash without "
+    r"PYTHONHASHSEED|PYTHONHASHSEED (?:is )?not set)"
 )
 
 

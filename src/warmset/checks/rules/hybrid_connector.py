@@ -7,8 +7,8 @@ from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Rule, Severity
 from warmset.checks.text import Word
 
-_LOG = re.compile(r"[^\n]*failed to convert the KV cache specs to one unified type[^\n]*")
-_OFF = re.compile(r"[^\n]*Turning off hybrid kv cache manager because[^\n]*", re.IGNORECASE)
+_LOG = re.compile(r"failed to convert the KV cache specs to one unified type")
+_OFF = re.compile(r"Turning off hybrid kv cache manager because", re.IGNORECASE)
 
 
 def check(case: Case) -> Iterator[Answer]:

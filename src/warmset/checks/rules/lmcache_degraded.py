@@ -7,9 +7,9 @@ from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Rule
 
 _LOG = re.compile(
-    r"[^\n]*(marked as init failed|operate in degraded mode|degraded mode \(recompute\))[^\n]*", re.IGNORECASE
+    r"(marked as init failed|operate in degraded mode|degraded mode \(recompute\))", re.IGNORECASE
 )
-_OLD = re.compile(r"[^\n]*--kv-transfer-config is not supported by the V1 Engine\. Falling back to V0[^\n]*")
+_OLD = re.compile(r"--kv-transfer-config is not supported by the V1 Engine\. Falling back to V0")
 
 
 def check(case: Case) -> Iterator[Answer]:

@@ -22,7 +22,7 @@ def check(case: Case) -> Iterator[Answer]:
         return
     hits = loads = 0
     first: re.Match[str] | None = None
-    for match in _LINE.finditer(log.source.text):
+    for match in _LINE.finditer(log.short):
         hits += int(match["hit"])
         # A negative number is normal: the device holds more than the tier's whole chunks.
         loads += max(0, int(match["load"]))

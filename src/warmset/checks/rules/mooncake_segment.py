@@ -9,7 +9,7 @@ from warmset.checks.record import quantity
 from warmset.checks.text import Word
 from warmset.units import format_bytes
 
-_FULL = re.compile(r"[^\n]*NO_AVAILABLE_HANDLE[^\n]*")
+_FULL = re.compile(r"NO_AVAILABLE_HANDLE")
 
 
 def check(case: Case) -> Iterator[Answer]:

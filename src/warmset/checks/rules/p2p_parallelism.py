@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Rule
 
-_LOG = re.compile(r"[^\n]*rejecting peer connect[^\n]*block_len mismatch[^\n]*")
+_LOG = re.compile(r"rejecting peer connect[^\n]{0,300}block_len mismatch")
 
 
 def check(case: Case) -> Iterator[Answer]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Rule
 
-_BUDGET = re.compile(r"Pin budget: 0 tokens[^\n]*")
+_BUDGET = re.compile(r"Pin budget: 0 tokens")
 _ALLOCATED = re.compile(r"Allocating (?P<size>\d+(?:\.\d+)?) GB host memory")
 
 

@@ -9,7 +9,7 @@ from warmset.checks.record import DEFAULT_SHM_BYTES
 from warmset.checks.sizing import HostTier
 from warmset.units import GIB, format_bytes
 
-_FAILED = re.compile(r"[^\n]*(\[Errno 14\] Bad address|Insufficient space in /dev/shm)[^\n]*", re.IGNORECASE)
+_FAILED = re.compile(r"(\[Errno 14\] Bad address|Insufficient space in /dev/shm)", re.IGNORECASE)
 _REGION = re.compile(r"shared_offload_region|vllm_offload_|madvise|/dev/shm", re.IGNORECASE)
 
 

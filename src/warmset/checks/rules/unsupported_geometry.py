@@ -15,7 +15,7 @@ _KNOWN = (
         "a group has blocks of 4 tokens and hashes cover 64",
     ),
 )
-_LOG = re.compile(r"[^\n]*tokens_per_block % (?:self\.)?tokens_per_hash[^\n]*")
+_LOG = re.compile(r"tokens_per_block % (?:self\.)?tokens_per_hash")
 
 
 def check(case: Case) -> Iterator[Answer]:
