@@ -21,6 +21,9 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 fd = os.open("/dev/shm/" + sys.argv[1], os.O_CREAT | os.O_RDWR)
 os.ftruncate(fd, 4096)
 kept = mmap.mmap(fd, 4096)
+# As glibc does with semaphores: mapped under one name, then given another.
+os.link("/dev/shm/" + sys.argv[1], "/dev/shm/" + sys.argv[1] + "_named")
+os.unlink("/dev/shm/" + sys.argv[1])
 subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", sys.argv[1]], start_new_session=True)
 print("up", flush=True)
 time.sleep(float(sys.argv[2]))
@@ -31,7 +34,8 @@ time.sleep(float(sys.argv[2]))
 def mark():
     name = f"warmset_guard_{os.getpid()}_{time.monotonic_ns()}"
     yield name
-    Path("/dev/shm", name).unlink(missing_ok=True)
+    for path in Path("/dev/shm").glob(f"{name}*"):
+        path.unlink()
 
 
 def words(mark, seconds):
@@ -46,7 +50,7 @@ def left(mark):
                 found.append(entry.name)
         except OSError:
             continue
-    return found + ([mark] if Path("/dev/shm", mark).exists() else [])
+    return found + [path.name for path in Path("/dev/shm").glob(f"{mark}*")]
 
 
 def wait_until_gone(mark, seconds=20):

@@ -7,7 +7,7 @@ from typing import Any
 
 from warmset.errors import UnknownName
 
-BACKENDS = ("native", "native+disk", "lmcache")
+BACKENDS = ("native", "native+disk", "native+warmset", "lmcache")
 _PAGE = 4096
 
 
@@ -61,4 +61,8 @@ def transfer_config(
     }
     if backend == "native+disk":
         extra["secondary_tiers"] = [{"type": "fs", "root_dir": str(disk)}]
+    elif backend == "native+warmset":
+        extra["secondary_tiers"] = [
+            {"type": "WarmsetTier", "module_path": "warmset.vllm.tier", "store": f"file://{disk}"}
+        ]
     return {"kv_connector": "OffloadingConnector", "kv_role": "kv_both", "kv_connector_extra_config": extra}

@@ -34,7 +34,7 @@ def main(command: list[str]) -> int:
     signal.signal(signal.SIGHUP, _stop)
     _prctl(_SET_PDEATHSIG, signal.SIGTERM)
     _prctl(_SET_CHILD_SUBREAPER, 1)
-    mapped: set[str] = set()
+    mapped: set[int] = set()
     child: subprocess.Popen[bytes] | None = None
     code = 128 + signal.SIGTERM
     try:
@@ -48,15 +48,12 @@ def main(command: list[str]) -> int:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         if child is not None:
-            mapped |= _mapped_shm(_descendants(os.getpid()))
-            _end(child)
-        for path in mapped:
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+            _end(child, mapped)
+        _remove(mapped)
     return code
 
 
-def _watch(child: subprocess.Popen[bytes], mapped: set[str]) -> int:
+def _watch(child: subprocess.Popen[bytes], mapped: set[int]) -> int:
     due = 0.0
     while child.poll() is None:
         now = time.monotonic()
@@ -68,13 +65,15 @@ def _watch(child: subprocess.Popen[bytes], mapped: set[str]) -> int:
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """Ask, wait, then kill, until no descendant is left."""
+def _end(child: subprocess.Popen[bytes], mapped: set[int]) -> None:
+    """Ask, wait, then kill, until no descendant is left; note what they map until the last moment."""
+    mapped |= _mapped_shm(_descendants(os.getpid()))
     if child.poll() is None:
         with contextlib.suppress(OSError):
             child.terminate()
     deadline = time.monotonic() + GRACE_SECONDS
     while time.monotonic() < deadline and (child.poll() is None or _descendants(os.getpid())):
+        mapped |= _mapped_shm(_descendants(os.getpid()))
         _reap(child)
         if child.poll() is not None:
             # The command is gone: what it left behind has had its own time to end.
@@ -86,6 +85,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
         left = _descendants(os.getpid())
         if not left:
             return
+        mapped |= _mapped_shm(left)
         for pid in left:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
@@ -121,17 +121,29 @@ def _descendants(root: int) -> set[int]:
     return found
 
 
-def _mapped_shm(pids: set[int]) -> set[str]:
-    paths: set[str] = set()
+def _mapped_shm(pids: set[int]) -> set[int]:
+    """Inodes of what these processes map in shared memory.
+
+    Not names: a semaphore is mapped under a name that it has lost by the time it gets its own.
+    """
+    inodes: set[int] = set()
     for pid in pids:
         with (
             contextlib.suppress(OSError),
             open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as maps,
         ):
             for line in maps:
-                if _SHM in line and not line.endswith("(deleted)\n"):
-                    paths.add(line[line.index(_SHM) :].rstrip("\n"))
-    return paths
+                if _SHM in line:
+                    inodes.add(int(line.split(maxsplit=5)[4]))
+    return inodes
+
+
+def _remove(inodes: set[int]) -> None:
+    with contextlib.suppress(OSError), os.scandir(_SHM) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                if entry.inode() in inodes:
+                    os.unlink(entry.path)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

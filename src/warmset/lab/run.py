@@ -260,7 +260,7 @@ def _predictions(
     if lab.backend == "lmcache":
         note = "LMCache keeps and evicts by rules of its own: its hits are measured, not predicted"
         return without, None, Hits(without.device_hit_tokens, None), [note]
-    if lab.backend == "native+disk":
+    if lab.backend in ("native+disk", "native+warmset"):
         # The disk tier keeps everything, so together the tiers behave as one without a bound.
         both = predict(workload, replace(with_host, host_chunks=sys.maxsize))
         hits = Hits(both.device_hit_tokens, None, None, both.host_hit_tokens)
