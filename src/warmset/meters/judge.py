@@ -54,7 +54,8 @@ def judge(
         thresholds,
         baseline,
         ratio.device.value if ratio.device else 0.0,
-        ratio.external.value if ratio.external else 0.0,
+        # Hits of an unknown number of prompt tokens are still hits.
+        ratio.external.value if ratio.external else float(bool(m.external_hit_tokens)),
         compare(m, baseline) if baseline else (),
         changes,
         comparable,
@@ -74,6 +75,8 @@ def judge(
 def _no_tier(c: Case) -> Verdict | None:
     if c.m.tier.present or c.m.external_hit_tokens:
         return None
+    if c.m.engine.server == "sglang" and c.m.cached_without_split:
+        return None  # such a version shows no sign of HiCache either way
     if not _flows(c.m):
         return _undecided(c, "no_traffic", "no prompt tokens were counted in the window", [])
     if c.m.engine.server == "vllm" and c.m.external_query_tokens is None and c.m.ttft is not None:
@@ -334,12 +337,19 @@ def _thrashing(c: Case) -> Verdict | None:
         little = m.load_bytes < t.thrash_load_ratio * m.store_bytes
     elif stored:
         little = loaded < t.thrash_load_ratio * stored
+    elif c.idle:
+        return _undecided(
+            c,
+            "stores_unknown",
+            "the tier serves next to nothing, and how much it stores is not exported: too small, or not needed",
+            steps.missing(m),
+        )
     else:
-        little = c.idle
+        return None
     if not little:
         return None
     keeps_pace = stored is None or not m.computed_tokens or stored >= t.thrash_store_ratio * m.computed_tokens
-    if not keeps_pace or not (m.store_bytes or stored or c.idle):
+    if not keeps_pace:
         return None
     known = stored is not None and (m.load_bytes is not None or m.external_hit_tokens is not None)
     return _answer(
@@ -350,6 +360,23 @@ def _thrashing(c: Case) -> Verdict | None:
         "returns has been evicted by then",
         "medium" if known and m.external_hit_tokens else "low",
         steps.thrashing(m),
+    )
+
+
+def _idle(c: Case) -> Verdict | None:
+    """Little stored, little loaded, little paid: there is nothing to weigh."""
+    m, paid = c.m, c.m.accounts.paid_seconds or 0.0
+    if not c.idle or (m.external_hit_tokens and paid > c.t.served_ratio * (m.prefill_seconds or 0.0)):
+        return None
+    if any(x.change == "worse" and x.meter.startswith("TTFT") for x in c.comparisons) and c.comparable:
+        return None
+    return _answer(
+        c,
+        "not_needed",
+        "idle",
+        f"the tier supplies {c.external:.1%} of the prompt tokens and is hardly written: the device serves what repeats",
+        "low",
+        steps.not_needed(m),
     )
 
 
@@ -366,6 +393,7 @@ _ORDER: tuple[Callable[[Case], Verdict | None], ...] = (
     _tier_too_small,
     _not_needed,
     _thrashing,
+    _idle,
     _weigh,
 )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from warmset.meters.causal import Accounts, account
 from warmset.meters.log import LogFacts
 from warmset.meters.quantiles import Estimate, Histogram, Z, proportion, quantile
-from warmset.meters.readings import Readings, read
+from warmset.meters.readings import Reading, Readings, read
 from warmset.meters.tier import Tier, find_tier
 from warmset.meters.window import Window
 from warmset.servers import Engine
@@ -48,7 +48,7 @@ class Meters:
     """What a window says about the tier.
 
     Counts are over the window. None means that the server does not export it; `notes` says what that costs.
-    `sources` names the metric behind each number.
+    `sources` names the metric behind each number; `cached_without_split` says that hits of all tiers are one counter.
     """
 
     engine: Engine
@@ -77,6 +77,7 @@ class Meters:
     store_seconds: float | None
     store_tokens: float | None
     stores_refused: float | None
+    cached_without_split: bool
     mean_prompt_tokens: Estimate | None
     mean_output_tokens: float | None
     tier: Tier
@@ -195,6 +196,7 @@ def meters(
         store_seconds=transfers["store_seconds"],
         store_tokens=tier.stored_tokens,
         stores_refused=counter("stores_refused", "allocation_failures"),
+        cached_without_split=not by_tier and r.counter("prompt_tokens_cached") is not None,
         mean_prompt_tokens=mean_prompt,
         mean_output_tokens=generation / requests if generation is not None and requests else None,
         tier=tier,
@@ -237,6 +239,9 @@ def _tokens(
     if total is None and (lookups is not None or hits is not None):
         total = lookups
         notes.append("prompt tokens are not exported: the looked-up tokens stand in for them")
+    if total is None and queries is not None:
+        total = Reading(queries.value + (hits.value if hits else 0.0), queries.metric)
+        notes.append("prompt tokens are not exported: the tokens looked up in the tier stand in for them")
     if prompt is not None and not prompt.value and lookups is not None and lookups.value:
         total = lookups
     device = hits
