@@ -374,7 +374,7 @@ def _idle(c: Case) -> Verdict | None:
         c,
         "not_needed",
         "idle",
-        f"the tier supplies {c.external:.1%} of the prompt tokens and is hardly written: the device serves what repeats",
+        f"the tier supplies {c.external:.1%} of the prompt tokens and is hardly written: the device serves the reuse",
         "low",
         steps.not_needed(m),
     )
