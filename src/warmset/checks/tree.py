@@ -1,5 +1,6 @@
 """YAML (and so JSON) as nodes that know their place; events only, so nothing is built and nothing runs."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,8 @@ from warmset.errors import InputError
 MAX_DEPTH = 64
 # What a document may grow to when its aliases are followed: far above any manifest, far below a bomb.
 MAX_NODES = 200_000
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -91,6 +94,9 @@ def documents(source: Source, text: Text | None = None) -> list[Node]:
     themselves and for documents beyond MAX_NODES.
     """
     content = source.text if text is None else text.value
+    if "\\ud" in content or "\\uD" in content:
+        # JSON writes characters beyond the BMP as two escapes, which YAML refuses; the same length keeps offsets.
+        content = _SURROGATE.sub(r"\\ufffd", content)
     roots: list[Node] = []
     stack: list[tuple[Node, list[Node]]] = []
     anchors: dict[str, Node | None] = {}
