@@ -297,18 +297,6 @@ def _not_needed(c: Case) -> Verdict | None:
             "medium",
             steps.not_needed(m),
         )
-    ample = (
-        tier.capacity_tokens is not None and pool is not None and tier.capacity_tokens >= t.ample_tier * pool
-    )
-    if ample and not m.external_hit_tokens:
-        return _answer(
-            c,
-            "not_needed",
-            "no_reuse_beyond_device",
-            "the tier is much larger than the device pool and finds nothing more: what repeats, repeats soon",
-            "medium",
-            steps.not_needed(m),
-        )
     return None
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from warmset.meters.causal import Accounts, account
 from warmset.meters.log import LogFacts
+from warmset.meters.lower import TierMeters, tier_meters
 from warmset.meters.quantiles import Estimate, Histogram, Z, proportion, quantile
 from warmset.meters.readings import Reading, Readings, read
 from warmset.meters.tier import Tier, find_tier
@@ -87,6 +88,7 @@ class Meters:
     failures: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     suspects: tuple[str, ...] = ()
+    tiers: tuple[TierMeters, ...] = ()
 
 
 def meters(
@@ -206,6 +208,7 @@ def meters(
         failures=window.failures,
         notes=tuple(dict.fromkeys((*notes, *tier.notes, *(r.engine.notes)))),
         suspects=window.suspects,
+        tiers=tier_meters(r),
     )
 
 

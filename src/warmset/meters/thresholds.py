@@ -19,9 +19,6 @@ class Thresholds:
             preamble and not a session that returns.
         served_ratio: the tier serves something from this share on; below, it is idle for all that matters.
         device_serves_ratio: with an idle tier, a device that serves at least this share serves the reuse there is.
-        ample_tier: a tier of at least this many times the device pool that serves nothing at all is not
-        needed: the reuse
-            has no distance that only the tier covers.
         thrash_load_ratio: loaded bytes below this share of the stored bytes are little (of stored bytes).
         thrash_store_ratio: stores that reach this share of the computed tokens keep pace with traffic (of
         computed tokens). thrash_served_ratio: a tier that serves at least this share is not thrashing,
@@ -38,7 +35,6 @@ class Thresholds:
     one_shot_ratio: float = 0.05
     served_ratio: float = 0.01
     device_serves_ratio: float = 0.5
-    ample_tier: float = 2.0
     thrash_load_ratio: float = 0.1
     thrash_store_ratio: float = 0.5
     thrash_served_ratio: float = 0.05
