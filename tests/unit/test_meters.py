@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from warmset.errors import InputError, UnknownName
-from warmset.meters import judge, meters, scrape, window
+from warmset.meters import Meters, judge, meters, scrape, window
 from warmset.meters.baseline import of
 from warmset.meters.exposition import Sample, parse
 from warmset.meters.log import read_log
@@ -18,6 +18,7 @@ from warmset.meters.rates import increase, track
 from warmset.meters.snapshot import merge, write_exposition
 from warmset.meters.thresholds import DEFAULTS, with_settings
 from warmset.meters.verdict import NAMES
+from warmset.servers import engine
 
 L = '{engine="0",model_name="m"}'
 
@@ -238,3 +239,62 @@ def test_the_reference_states_every_threshold(root: Path) -> None:
     assert {name: float(value) for name, value in rows.items()} == asdict(DEFAULTS)
     for verdict in NAMES:
         assert f"| `{verdict}` |" in text
+
+
+def test_blocks_of_the_first_v1_counters_are_scaled_to_tokens() -> None:
+    """vLLM 0.8.5 counted blocks."""
+    page = (
+        'vllm:gpu_prefix_cache_queries_total{engine="0",model_name="m"} 1000\n'
+        'vllm:gpu_prefix_cache_hits_total{engine="0",model_name="m"} 600\n'
+        'vllm:prompt_tokens_total{engine="0",model_name="m"} 16000\n'
+        'vllm:cache_config_info{block_size="16",engine="0",model_name="m"} 1\n'
+    )
+    found = meters(window(None, scrape(page)), engine("vllm@0.8.5"))
+    assert (found.device_hit_tokens, found.hit_ratio.device.value) == (9600, 0.6)  # type: ignore[union-attr]
+
+
+def test_retried_lookups_do_not_inflate_hits() -> None:
+    page = (
+        f"vllm:prefix_cache_queries_total{L} 3000\nvllm:prefix_cache_hits_total{L} 1500\n"
+        f"vllm:prompt_tokens_total{L} 1000\n"
+    )
+    found = meters(window(None, scrape(page)), engine("vllm@0.15"))
+    assert found.device_hit_tokens == 500
+    assert any("retried" in note for note in found.notes)
+
+
+def test_ranks_count_once_and_bytes_add_up() -> None:
+    rows = "".join(
+        f'sglang:{name}{{model_name="m",tp_rank="{rank}"}} {value}\n'
+        for rank in (0, 1)
+        for name, value in (("load_back_tokens_total", 100), ("load_back_bytes_total", 5000))
+    )
+    page = rows + 'sglang:prompt_tokens_total{model_name="m"} 1000\n'
+    found = meters(window(None, scrape(page)))
+    assert found.load_bytes == 10_000
+
+
+def test_other_traffic_forbids_comparing_latencies() -> None:
+    def page(prompt: int, seconds: float) -> Meters:
+        les = (100, 1000, 10_000, math.inf)
+        lines = [
+            f"vllm:prompt_tokens_total{L} {prompt * 100}",
+            f"vllm:external_prefix_cache_hits_total{L} {prompt * 50}",
+        ]
+        for name, value, bounds in (
+            ("request_prompt_tokens", prompt, les),
+            ("time_to_first_token_seconds", seconds, (1, 5, 20, math.inf)),
+        ):
+            for le in bounds:
+                bound = "+Inf" if le == math.inf else str(float(le))
+                lines.append(
+                    f'vllm:{name}_bucket{{engine="0",model_name="m",le="{bound}"}} {100 if value <= le else 0}'
+                )
+            lines += [f"vllm:{name}_count{L} 100", f"vllm:{name}_sum{L} {value * 100}"]
+        return meters(window(None, scrape("\n".join(lines) + "\n")))
+
+    slower = judge(page(500, 10), of(page(500, 2), {}))
+    assert slower.name == "hurting"
+    other = judge(page(50_000, 10), of(page(50, 2), {}))
+    assert other.name != "hurting"
+    assert "mean prompt" in other.traffic_changes[0]
