@@ -115,8 +115,9 @@ def test_every_workload_is_predicted_exactly(lab, workload, tier_blocks):
 
 
 @pytest.mark.full
-def test_the_disk_tier_answers_what_the_host_lost(lab):
-    done = lab("--backend", "native+disk", "--tier-blocks", 200, "--requests", 80, "--seed", 7)
+@pytest.mark.parametrize("backend", ["native+disk", "native+warmset"])
+def test_the_disk_tier_answers_what_the_host_lost(lab, backend):
+    done = lab("--backend", backend, "--tier-blocks", 200, "--requests", 80, "--seed", 7)
     assert done.code == 0, done.error
     assert done.result["measured"]["disk_hit_tokens"] > 0
     assert done.result["outputs_identical"] is True

@@ -3,6 +3,7 @@
 from typing import Any
 
 from warmset.meters.baseline import SCHEMA, Baseline
+from warmset.meters.lower import TierMeters
 from warmset.meters.measurement import Measurement
 from warmset.meters.meters import Lookup, Meters
 from warmset.meters.quantiles import Estimate
@@ -11,6 +12,7 @@ from warmset.report.data import Payload, number
 from warmset.report.document import Block, Bullets, Code, Document, Facts, Line, Section, Table, Tone
 from warmset.units import format_bytes, format_count, format_duration, format_ratio
 
+_GOOD = (".hit", ".miss", ".remembered_miss", ".loaded", ".stored", ".present")
 TONES: dict[str, Tone] = {
     "helping": "good",
     "hurting": "bad",
@@ -35,6 +37,7 @@ def payload(record: Measurement) -> Payload:
         "summary": v.summary,
         "confidence": v.confidence,
         **window_payload(m, record.baseline),
+        "tiers": [_tier(t) for t in m.tiers],
         "evidence": [
             {"text": e.text, "value": number(e.value), "unit": e.unit, "metric": e.metric or None}
             for e in v.evidence
@@ -113,6 +116,45 @@ def window_payload(m: Meters, base: Baseline | None = None) -> Payload:
     }
 
 
+def _tier(t: TierMeters) -> Payload:
+    return {
+        "tier": t.tier,
+        "queried_chunks": number(t.queried_chunks),
+        "hit_chunks": number(t.hit_chunks),
+        "hit_ratio": t.hit_ratio,
+        "read_bytes": number(t.read_bytes),
+        "read_seconds": t.read_seconds,
+        "read_bytes_per_second": _speed(t.read_bytes, t.read_seconds),
+        "write_bytes": number(t.write_bytes),
+        "write_seconds": t.write_seconds,
+        "write_bytes_per_second": _speed(t.write_bytes, t.write_seconds),
+        "failed_loads": number(t.failed_loads),
+        "failed_stores": number(t.failed_stores),
+        "blocks": {name: number(count) for name, count in t.blocks.items()},
+    }
+
+
+def _tiers_table(m: Meters) -> Table:
+    """Chunks and bytes by tier; what went wrong in it beside them."""
+    rows = []
+    for t in m.tiers:
+        wrong = {"failed loads": t.failed_loads, "failed stores": t.failed_stores}
+        wrong |= {k.partition(".")[2]: v for k, v in t.blocks.items() if not k.endswith(_GOOD)}
+        rows.append(
+            (
+                t.tier,
+                format_count(t.queried_chunks) if t.queried_chunks is not None else "",
+                format_ratio(t.hit_ratio) if t.hit_ratio is not None else "",
+                format_bytes(t.read_bytes) if t.read_bytes is not None else "",
+                format_bytes(t.write_bytes) if t.write_bytes is not None else "",
+                ", ".join(f"{format_count(v)} {k}" for k, v in wrong.items() if v),
+            )
+        )
+    return Table(
+        ("tier", "chunks asked", "found", "read", "written", "wrong"), tuple(rows), frozenset({1, 2, 3, 4})
+    )
+
+
 def document(record: Measurement) -> Document:
     """The measurement for a person: the answer first, then the meters in their order."""
     m, v = record.meters, record.verdict
@@ -120,6 +162,8 @@ def document(record: Measurement) -> Document:
     accounts = accounts_of(m, record.baseline)
     if accounts.saved_seconds is not None and m.external_hit_tokens:
         sections.append(Section("Accounts", (Facts(_account_rows(m, record.baseline)),)))
+    if m.tiers:
+        sections.append(Section("Tiers", (_tiers_table(m),)))
     sections.append(Section("Evidence", (_evidence_table(record),)))
     if v.comparisons:
         rows = tuple((c.meter, f"{c.before:.3g}", f"{c.after:.3g}", c.change) for c in v.comparisons)

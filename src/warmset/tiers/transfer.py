@@ -285,7 +285,8 @@ class Transfers:
             self._count("failed")
 
     def _outcome(self, job: _Job, *, expired: bool) -> Outcome:
-        done = tuple(job.done)
+        moved = set(job.done)
+        done = tuple(key for key in job.keys if key in moved)
         return Outcome(
             job.job_id,
             job.is_load,
