@@ -1,5 +1,6 @@
 """Reading pages, windows and quantiles, and the verdicts of real runs."""
 
+import json
 import math
 import re
 from dataclasses import asdict
@@ -12,12 +13,14 @@ from warmset.meters import Meters, judge, meters, scrape, window
 from warmset.meters.baseline import of
 from warmset.meters.exposition import Sample, parse
 from warmset.meters.log import read_log
+from warmset.meters.measurement import Measurement
 from warmset.meters.prometheus import spans
 from warmset.meters.quantiles import Histogram, histogram_quantile, merged, quantile, rank_interval
 from warmset.meters.rates import increase, track
 from warmset.meters.snapshot import merge, write_exposition
 from warmset.meters.thresholds import DEFAULTS, with_settings
 from warmset.meters.verdict import NAMES
+from warmset.report.measure import payload
 from warmset.servers import engine
 
 L = '{engine="0",model_name="m"}'
@@ -298,3 +301,20 @@ def test_other_traffic_forbids_comparing_latencies() -> None:
     other = judge(page(50_000, 10), of(page(50, 2), {}))
     assert other.name != "hurting"
     assert "mean prompt" in other.traffic_changes[0]
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-5", "1e300"])
+def test_strange_values_leave_no_verdict_and_no_nan(value: str) -> None:
+    page = (
+        f"vllm:prompt_tokens_total{L} {value}\nvllm:external_prefix_cache_hits_total{L} 5\n"
+        + _page(1, count=50)[40:]
+    )
+    lines = [
+        line
+        for line in page.split("\n")
+        if (line.startswith("vllm:") and not line.startswith("vllm:prompt_tokens_total{")) or value in line
+    ]
+    m = meters(window(None, scrape("\n".join(lines) + "\n")))
+    verdict = judge(m)
+    assert (verdict.name, verdict.reason) == ("undecided", "suspect_counters")
+    json.dumps(payload(Measurement(m, verdict)), allow_nan=False)

@@ -18,7 +18,7 @@ from warmset.meters.exposition import Sample
 from warmset.meters.http import Access, client, fetch, without_credentials
 from warmset.meters.readings import RANKS
 from warmset.meters.snapshot import PREFIXES
-from warmset.meters.window import Window
+from warmset.meters.window import Window, without_strange
 from warmset.servers import SERVERS, engine, inspected
 from warmset.units import parse_duration
 
@@ -162,12 +162,14 @@ class Api:
                 f"`{without_credentials(self.url)}` has fewer than two samples per series in this range",
                 hint="take a longer range: it needs at least twice the scrape interval",
             )
+        usable, strange = without_strange(increases)
         return Window(
-            increases,
-            ends,
+            usable,
+            without_strange(ends)[0],
             span.seconds,
             instances=tuple(sorted(dict(row.labels).get("instance", "") for row in instances)),
             notes=tuple(notes),
+            suspects=strange,
         )
 
     async def _names(self, span: Span) -> list[str]:

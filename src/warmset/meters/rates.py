@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from warmset.meters.exposition import Labels, Sample
 from warmset.meters.snapshot import Snapshot
-from warmset.meters.window import PROCESS_START, Window, accumulates, without_router
+from warmset.meters.window import PROCESS_START, Window, accumulates, without_router, without_strange
 
 
 @dataclass(slots=True)
@@ -120,14 +120,15 @@ class Recorder:
                     rows.append(Sample(labels, gained))
             increases[name] = rows
         notes = [f"`{i}` restarted {n} times in the window" for i, n in self.restarts.items() if n]
+        usable, strange = without_strange(increases)
         return Window(
-            increases,
-            self.last.samples,
+            usable,
+            without_strange(self.last.samples)[0],
             end - start if end > start else None,
             instances=tuple(sorted(self.seen)),
             failures=tuple(self.failed.items()),
             notes=(*self.last.notes, *notes),
-            suspects=tuple(self.suspects),
+            suspects=(*self.suspects, *strange),
         )
 
     def _note_processes(self, snapshot: Snapshot) -> None:

@@ -6,7 +6,7 @@ Either way the result is one `Window`, and nothing after it knows where the numb
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from warmset.errors import InputError
@@ -32,6 +32,8 @@ IDENTITY = frozenset(
         "dp_rank",
     ]
 )
+# No counter of a server comes near this; a larger value is damage, and would overflow what is computed from it.
+MOST = 1e18
 _DISTRIBUTION = ("_bucket", "_count", "_sum")
 
 
@@ -151,10 +153,11 @@ def window(start: Snapshot | None, end: Snapshot) -> Window:
             f"{len(reset)} counters were reset in the window; they count from zero, and what came before the "
             f"reset is lost"
         )
-    suspects.extend(_strange_values(increases))
+    usable, strange = without_strange(increases)
+    suspects.extend(strange)
     return Window(
-        increases,
-        end.samples,
+        usable,
+        without_strange(end.samples)[0],
         seconds,
         instances=tuple(sorted(_instances(end))),
         failures=tuple(dict.fromkeys((*start.failures, *end.failures))),
@@ -201,15 +204,16 @@ def _since_start(end: Snapshot, notes: tuple[str, ...]) -> Window:
     increases = {name: rows for name, rows in end.samples.items() if accumulates(name, end.types)}
     starts = [row.value for row in end.samples.get(PROCESS_START, ())]
     seconds = end.time_seconds - min(starts) if starts and end.time_seconds is not None else None
+    usable, strange = without_strange(increases)
     return Window(
-        increases,
-        end.samples,
+        usable,
+        without_strange(end.samples)[0],
         seconds if seconds is not None and seconds > 0 else None,
         since_start=True,
         instances=tuple(sorted(_instances(end))),
         failures=end.failures,
         notes=(*end.notes, *notes),
-        suspects=tuple(_strange_values(increases)),
+        suspects=strange,
     )
 
 
@@ -301,15 +305,23 @@ def _reset_groups(
     return reset
 
 
-def _strange_values(increases: Mapping[str, Iterable[Sample]]) -> list[str]:
-    """Counters that no counter can be: negative, infinite or not a number."""
-    return [
-        f"{name} is not a usable counter: {row.value:g}"
-        for name, rows in increases.items()
-        if not name.endswith("_sum")
-        for row in rows
-        if not math.isfinite(row.value) or row.value < 0
-    ][:5]
+def without_strange(
+    samples: Mapping[str, Sequence[Sample]],
+) -> tuple[Mapping[str, Sequence[Sample]], tuple[str, ...]]:
+    """The series without values that nothing can be counted with (no number, infinite, absurd, a falling counter), and
+    a sentence for each name that had some. A sum may fall, where negative observations exist.
+    """
+    kept: dict[str, Sequence[Sample]] = {}
+    strange: dict[str, str] = {}
+    for name, rows in samples.items():
+        lowest = -MOST if name.endswith("_sum") else 0.0
+        if all(lowest <= row.value <= MOST for row in rows):
+            kept[name] = rows
+            continue
+        kept[name] = [row for row in rows if lowest <= row.value <= MOST]
+        worst = next(row.value for row in rows if not lowest <= row.value <= MOST)
+        strange[name] = f"{name} is not a usable counter: {worst:g}"
+    return kept, tuple(strange.values())[:5]
 
 
 def _refuse_shrunk(start: Snapshot, end: Snapshot) -> None:
