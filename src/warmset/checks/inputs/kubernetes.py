@@ -35,6 +35,10 @@ def pod_launches(root: Node) -> list[ServerLaunch]:
             for container in containers.items:
                 if container.kind == "map":
                     out += _container(container, node, above)
+        # Operators that hold one container of their own (Dynamo's graph deployments).
+        main = node.get("mainContainer") if node.kind == "map" else None
+        if main is not None and main.kind == "map":
+            out += _container(main, node, above)
         model = node.get("predictor", "model") if node.kind == "map" else None
         if model is not None and model.get("args") is not None:
             out += _container(model, node.get("predictor") or node, above)
