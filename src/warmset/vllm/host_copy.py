@@ -45,13 +45,10 @@ class Strip:
     host: Bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Blocks and the places in the tier that they match, as slices of constant step."""
-
-    blocks: slice
-    chunks: slice
-    slots: slice
+# Where a run of blocks lies: index of the device blocks, of the chunks, and of the slots in them. Plain
+# integers for a single block, because every object made here is made once per block.
+Index = int | slice
+Run = tuple[Index, Index, Index]
 
 
 def strips(layers: Sequence[Layer], blocks_per_chunk: int) -> tuple[Strip, ...]:
@@ -80,36 +77,41 @@ def runs(
         )
     positions = np.arange(first_slot, first_slot + count)
     places = np.stack([blocks, chunks[positions // blocks_per_chunk], positions % blocks_per_chunk], axis=1)
-    steps: list[list[int]] = np.diff(places, axis=0).tolist()
     rows: list[list[int]] = places.tolist()
+    # Blocks follow each other where the steps are equal and either the chunks move on or the slots do.
+    steps = np.diff(places, axis=0)
+    follows: list[bool] = ((steps[:, 0] != 0) & ((steps[:, 1] == 0) != (steps[:, 2] == 0))).tolist()
+    equal: list[bool] = (steps[1:] == steps[:-1]).all(axis=1).tolist()
     start = 0
     while start < count:
         last = start
-        # Within a run either the chunks move on or the slots do, never both: one slice describes each.
-        if start < count - 1 and steps[start][0] and (steps[start][1] == 0) != (steps[start][2] == 0):
-            step = steps[start]
-            while last < count - 1 and steps[last] == step:
+        if start < count - 1 and follows[start]:
+            last += 1
+            while last < count - 1 and equal[last - 1]:
                 last += 1
-        yield Run(*(_slice(rows[start][axis], rows[last][axis], last - start) for axis in range(3)))
+        block, chunk, slot = rows[start]
+        if last == start:
+            yield block, chunk, slot
+        else:
+            end_block, end_chunk, end_slot = rows[last]
+            n = last - start
+            yield _index(block, end_block, n), _index(chunk, end_chunk, n), _index(slot, end_slot, n)
         start = last + 1
 
 
-def copy(strip: Strip, run: Run, *, to_host: bool) -> int:
-    """Copy one run of one strip; returns the bytes copied."""
-    device = strip.device[:, run.blocks]
-    host = strip.host[:, run.chunks, run.slots]
-    host = host[:, :, 0] if host.shape[2] == 1 else host[:, 0]
-    if device.shape != host.shape or device.size == 0:
-        raise CopyError(f"{run} does not fit blocks {strip.device.shape} and rows {strip.host.shape}")
+def copy(strip: Strip, run: Run, *, to_host: bool) -> None:
+    """Copy one run of one strip; the ids must lie in the bounds of both memories."""
+    blocks, chunks, slots = run
     if to_host:
-        host[...] = device
+        strip.host[:, chunks, slots] = strip.device[:, blocks]
     else:
-        device[...] = host
-    return int(device.size)
+        strip.device[:, blocks] = strip.host[:, chunks, slots]
 
 
-def _slice(first: int, last: int, steps: int) -> slice:
-    step = (last - first) // steps if last != first else 1
+def _index(first: int, last: int, steps: int) -> Index:
+    if first == last:
+        return first
+    step = (last - first) // steps
     stop = last + step
     return slice(first, stop if stop >= 0 else None, step)
 

@@ -146,8 +146,12 @@ class HostCopyWorker(OffloadingWorker):  # type: ignore[misc]
         blocks = _checked_ids(job.device.block_ids, self._blocks, "device block")
         chunks = _checked_ids(job.host.block_ids, self._chunks, "chunk")
         block_at = chunk_at = size = 0
-        for group, count, first in zip(
-            self._strips, job.device.group_sizes, job.device.block_indices, strict=True
+        for group, group_bytes, count, first in zip(
+            self._strips,
+            self._bytes_per_block,
+            job.device.group_sizes,
+            job.device.block_indices,
+            strict=True,
         ):
             if count == 0:
                 continue
@@ -160,7 +164,8 @@ class HostCopyWorker(OffloadingWorker):  # type: ignore[misc]
                 self._blocks_per_chunk,
             ):
                 for strip in group:
-                    size += copy(strip, run, to_host=job.to_host)
+                    copy(strip, run, to_host=job.to_host)
+            size += count * group_bytes
             block_at, chunk_at = block_at + count, chunk_at + width
         if block_at != len(blocks) or chunk_at != len(chunks):
             raise CopyError(
