@@ -50,6 +50,12 @@ def test_keys_and_sums(warmset, trace: str) -> None:  # type: ignore[no-untyped-
     assert found["smallest_capacity_blocks"] <= found["ceiling"]["capacity_blocks"]
 
 
+def test_capacities_as_people_write_them(warmset, trace: str) -> None:  # type: ignore[no-untyped-def]
+    found = curve(warmset, trace, "--block-tokens", 16, "--capacities", "1e2, 1_000,2k,50%")
+    expected = {100, 1000, 2000, found["unique_blocks"] // 2}
+    assert [p["capacity_blocks"] for p in found["points"]] == sorted(expected)
+
+
 def test_bytes_with_a_model(warmset, trace: str) -> None:  # type: ignore[no-untyped-def]
     found = curve(
         warmset, trace, "--block-tokens", 16, "--model", "llama-3.1-8b", "--capacities", "100,1GiB",
@@ -112,12 +118,15 @@ def test_html_holds_the_json_and_asks_for_nothing(warmset, trace: str, tmp_path:
     [
         (["--capacities", "0"], "`0`"),
         (["--capacities", "-5"], "`-5`"),
-        (["--capacities", "1e3"], "1e3"),
+        (["--capacities", "1.5"], "1.5"),
         (["--capacities", "9" * 400], "absurdly"),
         (["--capacities", "1," * 20_000 + "1"], "20,001"),
         (["--capacities", "10,,20"], "--capacities"),
         (["--capacities", ""], "--capacities"),
         (["--capacities", "10GiB"], "--model"),
+        (["--capacities", "101%"], "`101%`"),
+        (["--capacities", "0%"], "`0`"),
+        (["--capacities", "5%", "--sample", "0.5"], "`5%`"),
         (["--capacities", "1B", "--model", "llama-3.1-8b"], "holds no block"),
         (["--model", "no-such-model"], "`no-such-model`"),
         (["--warmup", "1"], "warm-up"),

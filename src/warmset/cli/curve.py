@@ -23,7 +23,7 @@ _MAX_CAPACITIES = 10_000
     default="auto",
     show_default=True,
     metavar="LIST",
-    help="Blocks, or sizes such as 40GiB with --model; commas between.",
+    help="Blocks, shares of the unique blocks (5%), or sizes with --model (40GiB); commas between.",
 )
 @click.option("--model", help="Name of a model: shows capacities in bytes.")
 @click.option("--kv-dtype", default="auto", show_default=True, help="KV dtype of the deployment.")
@@ -133,7 +133,7 @@ def command(
         raise InputError(f"`{html.parent}` is not a directory", hint=f"mkdir -p {html.parent}")
     # Bad figures are refused before a large trace is read.
     per_token = None if model is None else _bytes_per_token(model, kv_dtype, tp)
-    _capacities(capacities, None if per_token is None else 1.0)
+    _capacities(capacities, None if per_token is None else 1.0, 1_000_000)
     if device is not None and (per_token is None or device_capacity is not None):
         raise InputError(
             "`--device` is a size: it needs a model, and no `--device-capacity` beside it",
@@ -141,14 +141,14 @@ def command(
         )
     options = read_options(reading)
 
-    def ask(tokens_per_block: int) -> Question:
+    def ask(tokens_per_block: int, unique_blocks: int) -> Question:
         per_block = None if per_token is None else per_token * tokens_per_block
         speeds = None
         if prefill_tps is not None:
             load = None if load_gbps is None else load_gbps * 1e9
             speeds = Speeds(prefill_tps, load, per_token)
         return Question(
-            capacities=_capacities(capacities, per_block),
+            capacities=_capacities(capacities, per_block, unique_blocks),
             order=order,
             weight=weight,
             warmup_ratio=warmup,
@@ -178,7 +178,7 @@ def command(
             from warmset.curves.chunks import in_chunks
 
             traffic = in_chunks(traffic, chunk_tokens)
-        answer = study(traffic, ask(traffic.block_tokens))
+        answer = study(traffic, ask(traffic.block_tokens, traffic.unique_blocks))
     if html is not None:
         from warmset.report.curve_html import to_html
 
@@ -198,7 +198,7 @@ def command(
 def _sampled(
     trace: str,
     options: Any,
-    ask: Callable[[int], Any],
+    ask: Callable[[int, int], Any],
     ratio: float,
     seed: int,
     warmup: float,
@@ -228,7 +228,7 @@ def _sampled(
         if warmup:
             skip = int(sum(part.requests for part in stream_shards(shards, options)) * warmup)
         curve = sampled_curve(stream_shards(shards, options), ratio=ratio, seed=seed, warmup_requests=skip)
-    return study_curve(curve, ask(curve.block_tokens), source=place_of(trace))
+    return study_curve(curve, ask(curve.block_tokens, curve.unique_blocks), source=place_of(trace))
 
 
 def _bytes_per_token(model: str, kv_dtype: str, tp: int) -> float:
@@ -240,7 +240,7 @@ def _bytes_per_token(model: str, kv_dtype: str, tp: int) -> float:
     return per_token
 
 
-def _capacities(text: str, bytes_per_block: float | None) -> tuple[int, ...]:
+def _capacities(text: str, bytes_per_block: float | None, unique_blocks: int) -> tuple[int, ...]:
     if text == "auto":
         return ()
     parts = text.split(",")
@@ -249,31 +249,44 @@ def _capacities(text: str, bytes_per_block: float | None) -> tuple[int, ...]:
             f"`--capacities` lists `{len(parts):,}` values",
             hint=f"give at most {_MAX_CAPACITIES:,}, or `auto`",
         )
-    return tuple(_blocks(part, bytes_per_block, "--capacities") for part in parts)
+    return tuple(_blocks(part.strip(), bytes_per_block, unique_blocks) for part in parts)
 
 
-def _blocks(text: str, bytes_per_block: float | None, option: str) -> int:
-    """A capacity in blocks, from blocks (`10000`) or a size (`40GiB`)."""
+def _blocks(text: str, bytes_per_block: float | None, unique_blocks: int) -> int:
+    """A capacity in blocks, from blocks (`10000`, `10k`), a share of the unique ones (`5%`) or a size (`40GiB`)."""
+    from fractions import Fraction
+
     from warmset.curves.record import check_capacity
+    from warmset.units import parse_ratio, parse_tokens
 
-    stripped = text.strip().replace("_", "")
-    if stripped.lstrip("+-").isdigit():
-        # Longer ones are out of any range, and long digits take long to read.
-        blocks = int(stripped[:40])
-    else:
-        if bytes_per_block is None and stripped[-1:].lower() == "b":
+    if text.endswith("%"):
+        if unique_blocks < 0:
             raise InputError(
-                f"`{option} {text}` is a size, and blocks have none without a model",
-                hint="add `--model`, or give a number of blocks",
+                f"`{text}` of the unique blocks is not known for a trace that is streamed",
+                hint="give blocks, or leave out `--sample`",
             )
+        share = parse_ratio(text, what="value of `--capacities`")
+        blocks = int(Fraction(str(share)) * unique_blocks)
+    elif text.lower().endswith(("b", "gi", "ti", "pi")):
         if bytes_per_block is None:
             raise InputError(
-                f"`{option} {text}` is not a number of blocks", hint=f"write it like `{option} 10000`"
+                f"`--capacities {text}` is a size, and blocks have none without a model",
+                hint="add `--model`, or give a number of blocks",
             )
         blocks = int(BYTES(text) / bytes_per_block)
         if blocks < 1:
             raise InputError(
-                f"`{option} {text}` holds no block", hint=f"a block takes {bytes_per_block:,.0f} bytes"
+                f"`--capacities {text}` holds no block", hint=f"a block takes {bytes_per_block:,.0f} bytes"
             )
+    else:
+        try:
+            blocks = parse_tokens(text)
+        except InputError as error:
+            # The same numbers, but they count blocks.
+            reason = "is absurdly large" if "absurdly" in error.message else "is not a number of blocks"
+            raise InputError(
+                f"value `{text[:80]}` of `--capacities` {reason}",
+                hint="write it like `10000`, `10k`, `5%` of the unique blocks, or `40GiB` with `--model`",
+            ) from None
     check_capacity(blocks)
     return blocks
