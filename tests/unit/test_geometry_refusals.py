@@ -55,6 +55,28 @@ def test_heads_that_do_not_group() -> None:
         from_config(plain(num_key_value_heads=3))
 
 
+@pytest.mark.parametrize(
+    ("key", "config"),
+    [
+        ("layer_types", plain(model_type="qwen3", layer_types=["full_attention", "weird_attention"] * 2)),
+        ("use_cla", plain(model_type="hunyuan_v1_dense", use_cla=True, cla_share_factor=2)),
+        (
+            "_class_name",
+            {"_class_name": "FluxTransformer2DModel", "num_layers": 19, "num_attention_heads": 24},
+        ),
+        ("architectures", plain(model_type="wav2vec2", architectures=["Wav2Vec2ForCTC"])),
+        ("architectures", plain(model_type="dia", architectures=["DiaModel"])),
+        (
+            "rope_type",
+            plain(max_position_embeddings=4096, rope_scaling={"rope_type": ["yarn"], "factor": 2.0}),
+        ),
+    ],
+)
+def test_what_may_not_be_plain_attention(key: str, config: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=f"`{key}`"):
+        from_config(config)
+
+
 def test_unknown_plain_model_is_read_with_a_note() -> None:
     geometry = from_config(plain(model_type="brand_new"))
     assert geometry.footprint().bytes_per_token == 4 * 2 * 2 * 64 * 2

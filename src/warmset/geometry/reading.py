@@ -182,6 +182,10 @@ def _max_context(view: Config) -> tuple[int | None, str | None]:
     for rope in _ropes(view):
         kind = rope.get("rope_type") or rope.get("type") or "default"
         value = rope.get("factor")
+        if not isinstance(kind, str):
+            raise InputError(
+                f"the rope scaling `rope_type` is `{kind!r:.60}`, not text", hint="check the config.json"
+            )
         if kind not in COUNTED_SCALINGS and isinstance(value, (int, float)) and not isinstance(value, bool):
             factor = float(value)
     if not math.isfinite(factor) or not 0 < factor <= 1 << 20:

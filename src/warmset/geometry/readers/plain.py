@@ -3,7 +3,9 @@
 from warmset.errors import InputError
 from warmset.geometry.config import Config
 from warmset.geometry.readers.drafts import draft_count, draft_full
-from warmset.geometry.readers.parts import Parts, layer_count, read_heads, window_tokens
+from warmset.geometry.readers.parts import Parts, layer_count, read_heads, unknown, window_tokens
+
+_KINDS = ("full_attention", "attention", "sliding_attention")
 
 
 def read(config: Config) -> Parts:
@@ -13,6 +15,9 @@ def read(config: Config) -> Parts:
     run without a window.
     """
     layers, heads = layer_count(config), read_heads(config)
+    if config.flag("use_cla") and config.integer("cla_share_factor", default=1, kind="layers") > 1:
+        # vLLM's releases differ: some let layers share their caches, the Transformers backend does not.
+        raise unknown(config, "use_cla", True)
     window = _common_window(config, layers)
     drafts = draft_count(config)
     return Parts(
@@ -29,6 +34,9 @@ def _common_window(config: Config, layers: int) -> int | None:
     window = window_tokens(config)
     types = config.strings("layer_types")
     if types is not None:
+        for name in types:
+            if name not in _KINDS:
+                raise unknown(config, "layer_types", name)
         return None if any(name != "sliding_attention" for name in types) else window
     if (
         window is None

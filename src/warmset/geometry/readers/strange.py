@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from warmset.errors import InputError
 from warmset.geometry.config import Config
 from warmset.geometry.readers.parts import unknown
 
@@ -30,9 +31,21 @@ STRANGE = re.compile(
 
 ORDINARY_LAYERS = ("full_attention", "attention")
 
+# What the names of architectures that generate text contain.
+GENERATIVE = re.compile(r"CausalLM|ConditionalGeneration|LMHead", re.IGNORECASE)
+
 
 def check_unknown(config: Config) -> None:
-    """Refuse a model of unknown type whose configuration holds anything that may shape its cache."""
+    """Refuse a model of unknown type that may not generate text, or holds anything that may shape its cache."""
+    for key, named in (
+        ("_class_name", config.top.get("_class_name")),
+        ("architectures", config.architecture),
+    ):
+        if named and (key == "_class_name" or not GENERATIVE.search(named)):
+            raise InputError(
+                f"`{key}` is `{str(named)[:80]}`: warmset does not know that such a model keeps a KV cache",
+                hint="name a model that generates text, or give --layers, --kv-heads and --head-dim",
+            )
     for source in (config.text, config.top):
         for key, value in source.items():
             if isinstance(key, str) and STRANGE.search(key) and not _harmless(config, key, value):
