@@ -1,11 +1,16 @@
 """`warmset check` as a user types it."""
 
 import json
+import re
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import jsonschema
 import pytest
+import yaml
 
 from warmset.cli.main import main
 from warmset.report.data import schema_text
@@ -208,3 +213,68 @@ def test_hostile_input(
     path.write_bytes(data)
     assert main(["check", str(path)]) == 2
     assert says in capsys.readouterr().err
+
+
+PAGE = b"""# TYPE vllm:cache_config_info gauge
+vllm:cache_config_info{block_size="16",engine="0",kv_offloading_size="40.0",num_gpu_blocks="1000"} 1.0
+# TYPE vllm:prompt_tokens_total counter
+vllm:prompt_tokens_total{engine="0",model_name="m"} 4.0e6
+# TYPE vllm:prefix_cache_queries_total counter
+vllm:prefix_cache_queries_total{engine="0",model_name="m"} 4.0e6
+# TYPE vllm:prefix_cache_hits_total counter
+vllm:prefix_cache_hits_total{engine="0",model_name="m"} 1.0e6
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """A server that answers /metrics and /v1/models."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = PAGE if self.path == "/metrics" else b'{"data":[{"id":"m","root":"Qwen/Qwen3-8B"}]}'
+            self.send_response(200 if self.path in ("/metrics", "/v1/models") else 404)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        thread = Thread(target=running.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+
+
+def test_a_running_server_is_asked(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("INFO 10-10 10:00:00 [gpu_worker.py:298] Available KV cache memory: 54.20 GiB\n")
+    code, result = _json(capsys, "--url", server, "--log", str(log))
+    assert code == 1
+    found = {(f["rule"], f["severity"]) for f in result["findings"]}
+    assert ("running-tier", "error") in found
+    assert ("mirror-tier", "warning") in found
+    assert result["findings"][-1]["file"].endswith("/metrics")
+
+
+def test_hook_and_action_use_options_that_exist(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["check", "--help"])
+    options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
+    hook = yaml.safe_load((root / ".pre-commit-hooks.yaml").read_text())[0]
+    action = yaml.safe_load((root / "action.yml").read_text())
+    script = action["runs"]["steps"][1]["run"]
+    used = set(hook["args"]) | set(re.findall(r"(?<![\w-])--[a-z-]+", script))
+    assert used <= options
+    assert hook["entry"] == "warmset check"
+    assert "${{" not in script, "inputs of an action must not be pasted into its script"
+
+
+def test_files_that_are_no_input_are_passed_over_for_hooks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "chart.yaml").write_text("{{- if .x }}\na: 1\n{{- end }}\n")
+    (tmp_path / "other.yaml").write_text("a: 1\n")
+    paths = [str(tmp_path / "chart.yaml"), str(tmp_path / "other.yaml")]
+    assert main(["check", *paths]) == 2
+    assert main(["check", "--skip-others", *paths]) == 0
