@@ -4,9 +4,12 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from warmset.checks.case import Case
-from warmset.checks.findings import Answer, Hit, Rule, replacing
+from warmset.checks.findings import Answer, Hit, Rule, Severity, replacing
 from warmset.checks.kv import Connector
+from warmset.servers import Version
 
+# A connector that was there until this version may be what an unversioned command means.
+_RECENT = Version(0, 12)
 # Renamed with the V1 engine; the tables know only connectors, not which one took over.
 _SUCCESSORS = {"LMCacheConnector": "LMCacheConnectorV1"}
 
@@ -39,11 +42,15 @@ def _hit(case: Case, connector: Connector, names: set[str]) -> Hit:
     )
     gone = case.engine.removed(name)
     known = case.engine.versions_with("connector", name)
+    # Where no version is named, the newest stands in: a connector of a recent one may well be right.
+    recent = case.assumed and bool(known) and known[-1] >= _RECENT
+    severity: Severity = "warning" if recent else "error"
     if successor is not None and successor in names:
         last = f" (last in {gone.last})" if gone is not None else ""
         return Hit(
             f"`{name}` is no connector of {case.engine}{last}: it was renamed to `{successor}`",
             place,
+            severity,
             fix=f'"kv_connector": "{successor}"',
             edit=replacing(connector.word, f'"{name}"', f'"{successor}"'),
         )
@@ -52,6 +59,7 @@ def _hit(case: Case, connector: Connector, names: set[str]) -> Hit:
         return Hit(
             f"`{name}` is gone: {gone.last} was the last version with it, and {case.engine} does not start",
             place,
+            severity,
             fix=f'"kv_connector": "{hint}"' if hint else None,
         )
     if known:

@@ -40,6 +40,7 @@ def check(case: Case) -> Iterator[Answer]:
             yield Hit(
                 f"the tier `{name}` was renamed to `{new}`{last}: {case.engine} does not know the old name",
                 at,
+                "warning" if case.assumed else "error",
                 fix=f'"type": "{new}"',
                 edit=edit,
             )
