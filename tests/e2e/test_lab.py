@@ -12,6 +12,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from warmset.lab.backends import HostTier, transfer_config
+from warmset.lab.model import ModelShape, write_model
+from warmset.lab.server import VllmServer, running
 from warmset.report.data import schema_text
 from warmset.traces import load
 
@@ -122,6 +125,26 @@ def test_the_disk_tier_answers_what_the_host_lost(lab, backend):
     assert done.result["measured"]["disk_hit_tokens"] > 0
     assert done.result["outputs_identical"] is True
     assert not Path(done.result["run_dir"], "disk").exists()
+
+
+def test_against_a_server_that_runs_already(vllm, tmp_path):
+    shape = ModelShape()
+    size = shape.kv_bytes_per_block(32)
+    transfer = transfer_config("native", HostTier(400, size))
+    model = write_model(tmp_path / "model", shape)
+    server = VllmServer(sys.executable, model, 160, 32, size * 161, 2048, 1, transfer)
+    with running(server, tmp_path / "server.log") as up:
+        words = [sys.executable, "-m", "warmset", "lab", "--url", up.url, "--requests", "40", "--seed", "7"]
+        words += ["--run-dir", str(tmp_path / "run"), "-o", "json"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    jsonschema.validate(result, json.loads(schema_text("lab")))
+    assert result["off"] is None
+    assert result["device_blocks"] == 160
+    # 0.32 does not say how large its host tier is, so only the device is predicted.
+    assert result["predicted"]["device_hit_tokens"] == result["measured"]["device_hit_tokens"] > 0
+    assert result["measured"]["host_hit_tokens"] > 0
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
