@@ -129,3 +129,71 @@ def test_corrections_remove_their_finding(prefix: str, value: int) -> None:
     assert edits
     fixed = check_text(apply(text, edits), name="a.sh")
     assert not [f for f in fixed.findings if f.rule == "env-misspelt"]
+
+
+KEYS = st.sampled_from(
+    [
+        "kv_connector",
+        "kv_role",
+        "kv_connector_extra_config",
+        "cpu_bytes_to_use",
+        "num_cpu_blocks",
+        "block_size",
+        "blocks_per_chunk",
+        "type",
+        "secondary_tiers",
+        "spec_name",
+        "root_dir",
+        "store_config",
+        "endpoint_override",
+        "scheme",
+        "connectors",
+        "eviction_policy",
+        "host",
+        "port",
+        "cpu_bytes_to_use_per_rank",
+        "lmcache.max_local_cpu_size",
+        "lmcache.mp.host",
+        "store_threshold",
+        "module_path",
+    ]
+)
+ODD = st.sampled_from(
+    [
+        None,
+        True,
+        0,
+        -1,
+        1e400,
+        1.5,
+        10**30,
+        "",
+        "fs",
+        "p2p",
+        "OffloadingConnector",
+        "MultiConnector",
+        "64Gi",
+        "http://[",
+        [],
+    ]
+)
+
+
+@BOUNDED
+@given(
+    config=st.recursive(
+        ODD, lambda v: st.lists(v, max_size=3) | st.dictionaries(KEYS, v, max_size=5), max_leaves=12
+    ),
+    extra=st.dictionaries(
+        KEYS,
+        st.recursive(
+            ODD, lambda v: st.lists(v, max_size=2) | st.dictionaries(KEYS, v, max_size=4), max_leaves=8
+        ),
+    ),
+    engine_name=st.sampled_from(["0.9.1", "0.12.0", "0.22.0", "0.28.0", "0.33.0"]),
+)
+def test_odd_values_in_the_connector(config: object, extra: dict[str, object], engine_name: str) -> None:
+    whole = {"kv_connector": "OffloadingConnector", "kv_role": "kv_both", "kv_connector_extra_config": extra}
+    for value in (config, whole):
+        line = f"docker run vllm/vllm-openai:v{engine_name} --model Qwen/Qwen3-8B --max-model-len 4096"
+        _check(f"{line} --kv-transfer-config {shlex.quote(json.dumps(value))}\n", "a.sh")
