@@ -243,3 +243,35 @@ def test_the_command_serves_the_folder_of_a_configuration(valid: Callable[..., A
     for model in (folder, folder / "config.json"):
         assert f"vllm serve {folder} " in valid("plan", model, *asked)["launch"]["command"]
     assert "vllm serve MODEL " in valid("plan", tmp_path / "other.json", *asked)["launch"]["command"]
+
+
+def test_what_is_not_known_is_null_with_a_reason(valid: Callable[..., Any]) -> None:
+    payload = valid(*WORKED, "--sessions", 200, "--hbm-kv", 28)
+    notes = " ".join(payload["notes"])
+    for key in ("lower_tier", "cost", "traffic"):
+        assert payload[key] is None
+        assert f"{key} is null" in notes
+    for room in ("deployment", "host"):
+        for key, value in payload[room].items():
+            assert value is not None or f"{room}.{key} is null" in notes
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--metrics", 'sglang:max_total_num_tokens{model_name="m",tp_rank="0"} 400000.0\n'),
+        ("--log", "[2026-01-01 10:00:00 TP0] max_total_num_tokens=400000, chunked_prefill_size=8192\n"),
+    ],
+)
+def test_words_of_sglang_are_answered_for_sglang(
+    warmset: Callable[..., Any], valid: Callable[..., Any], tmp_path: Path, option: str, words: str
+) -> None:
+    source = tmp_path / "words"
+    source.write_text(words)
+    asked = (*WORKED, "--sessions", 200, option, source)
+    payload = valid(*asked)
+    assert payload["engine"].startswith("sglang@")
+    assert payload["backend"] == "hicache"
+    assert payload["device"]["tokens"] in range(399_900, 400_001)
+    for contradiction in (("--engine", "vllm@0.32"), ("--backend", "native")):
+        assert warmset(*asked, *contradiction).code == 2

@@ -57,7 +57,7 @@ def _native(footprint: Footprint, context_tokens: int, server: Engine) -> Charge
     if server.connector("OffloadingConnector") is None:
         raise Unsupported(
             f"`{server}` has no native KV offloading",
-            hint="it came with vLLM 0.11.0: use `--engine vllm@0.14` or newer",
+            hint="it came with vLLM 0.11.0: use `--engine vllm@0.14` or newer, or `--backend lmcache-inprocess`",
         )
     copies, conversions = Fraction(1), []
     if _all_replicated(footprint) and footprint.deployment.tp > 1:

@@ -33,8 +33,8 @@ def make_plan(request: PlanRequest) -> Plan:
     Raises InputError for contradictions and for what the model cannot have, UnknownName for unknown names and
     Unsupported for a backend that the server version does not have.
     """
-    server, backend = choose_engine(request.engine, request.backend)
     asked, words = request, _words(request)
+    server, backend = choose_engine(_named_engine(request, words), request.backend)
     request, server, word_notes = _apply_words(request, server, words)
     lmcache = (request.lmcache or engine("lmcache")) if backend.startswith("lmcache") else None
     gpu = accelerator(request.gpu) if request.gpu is not None else None
@@ -127,6 +127,18 @@ def _words(request: PlanRequest) -> ServerWords | None:
     if request.metrics is not None:
         return read_metrics(request.metrics)
     return read_log(request.log) if request.log is not None else None
+
+
+def _named_engine(request: PlanRequest, words: ServerWords | None) -> Engine | None:
+    """The server as named, else the one whose words were given; InputError where these differ."""
+    if words is None or (request.engine is not None and request.engine.server == words.server):
+        return request.engine
+    if request.engine is not None:
+        raise InputError(
+            f"`--engine {request.engine}` is not the server whose words were given: they are those of {words.server}",
+            hint=f"name its version by `--engine {words.server}@VERSION`, or give the words of the other server",
+        )
+    return engine(words.server) if words.server == "sglang" else None
 
 
 def _apply_words(

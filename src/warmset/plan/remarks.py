@@ -10,6 +10,8 @@ from warmset.servers import Engine
 from warmset.units import format_gib, format_tokens
 
 _DEVICES_PER_NODE = 8
+# Rounding below this share of a tier is nobody's concern.
+_WORTH_SAYING = 1.01
 
 
 def assumptions(
@@ -52,7 +54,7 @@ def notes(
             else f"the device budget is an estimate between {format_gib(device.low_bytes)} and "
             f"{format_gib(device.high_bytes)}, and the size depends on it"
         )
-    if tier.recommended_bytes and tier.host_memory_bytes > tier.recommended_bytes:
+    if tier.recommended_bytes and tier.host_memory_bytes > tier.recommended_bytes * _WORTH_SAYING:
         said.append(
             f"the host gives {format_gib(tier.host_memory_bytes)} for a tier of {format_gib(tier.recommended_bytes)}: "
             f"{placed.how}; a tier of {format_gib(placed.tier_within(tier.host_memory_bytes))} takes no more"
@@ -92,7 +94,10 @@ def has_lower_tier(server: Engine, backend: str) -> bool:
     """Whether `backend` can put a disk or an object store below host memory in this version."""
     if backend in NATIVE:
         if backend == "native+warmset":
-            keys = server.extra_config_keys("OffloadingConnector", "TieringOffloadingSpec", "fs")
-            return "module_path" in keys
+            return bool(
+                server.extra_config_keys("OffloadingConnector", "TieringOffloadingSpec", "fs").get(
+                    "module_path"
+                )
+            )
         return server.spec("TieringOffloadingSpec") is not None
     return backend.startswith("lmcache")

@@ -31,10 +31,12 @@ _VERSION = re.compile(r"(?:vLLM API server version |LLM engine \(v)(\d+\.\d+\.\d
 class ServerWords:
     """What was found; None where the server did not say it. Per engine (one data-parallel replica).
 
-    `kv_bytes_per_rank` is what each rank has for KV cache; `blocks` counts block ids; `tokens` is the size that the
-    server derives from its maximum context; `block_tokens` is the smallest block of any of its layers.
+    `server` is whose words these are, `vllm` or `sglang`. `kv_bytes_per_rank` is what each rank has for KV cache;
+    `blocks` counts block ids; `tokens` is the size that the server derives from its maximum context; `block_tokens`
+    is the smallest block of any of its layers.
     """
 
+    server: str = "vllm"
     kv_bytes_per_rank: int | None = None
     blocks: int | None = None
     tokens: int | None = None
@@ -99,9 +101,11 @@ def read_log(text: str) -> ServerWords:
     available = [
         round(float(m.replace(",", "")) * GIB) for m in _AVAILABLE.findall(text) + _REFUSED.findall(text)
     ]
-    tokens = _smallest(_SIZE, text) or _smallest(_SGLANG_TOKENS, text)
+    tokens = _smallest(_SIZE, text)
     blocks = _smallest(_BLOCKS, text)
     if not available and tokens is None and blocks is None:
+        if (pool := _smallest(_SGLANG_TOKENS, text)) is not None:
+            return ServerWords(server="sglang", tokens=pool)
         raise InputError(
             "the log states no KV cache size",
             hint="give the start-up lines with `Available KV cache memory: … GiB` or `GPU KV cache size: … tokens`",
@@ -128,7 +132,7 @@ def _read_sglang(snapshot: "Snapshot") -> ServerWords:
             f"the page has neither `{CACHE_CONFIG}` nor `{SGLANG_TOKENS}`",
             hint="give the /metrics of a vLLM server, or of SGLang started with --enable-metrics",
         )
-    return ServerWords(tokens=int(min(row.value for row in rows)))
+    return ServerWords(server="sglang", tokens=int(min(row.value for row in rows)))
 
 
 def _integer(labels: Mapping[str, str], name: str) -> int | None:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from warmset.plan.host import DEV_SHM
-from warmset.plan.record import BreakEven, Device, Plan
+from warmset.plan.record import BreakEven, Cost, Device, LowerTier, Plan
 from warmset.report.document import Bullets, Code, Document, Facts, Line, Section, Table, Tone
 from warmset.report.plan_traffic import traffic_headline, traffic_payload, traffic_section
 from warmset.units import format_bytes, format_count, format_gib, format_ratio
@@ -29,27 +29,25 @@ _SOURCES = {
 
 
 def payload(plan: Plan, launch: "Launch | None") -> dict[str, Any]:
-    """`warmset.plan/1`: what does not apply (a lower tier, a cost, a limit nobody named) is left out."""
+    """`warmset.plan/1`: what does not apply or was not said is null, with the reason in `notes`."""
     demand, device, tier, fleet = plan.demand, plan.device, plan.tier, plan.fleet
-    data: dict[str, Any] = {
+    return {
         "schema": "warmset.plan/1",
         "model": plan.model,
         "engine": plan.engine,
         "backend": plan.backend,
-        "deployment": _known(
-            {
-                "tp": plan.tp,
-                "pp": plan.pp,
-                "dp": plan.dp,
-                "dcp": plan.dcp,
-                "ranks": plan.ranks,
-                "kv_dtype": plan.kv_dtype,
-                "bytes_per_token": plan.bytes_per_token,
-                "block_tokens": plan.block_tokens,
-                "max_model_len": plan.max_model_len,
-                "accelerator": device.accelerator,
-            }
-        ),
+        "deployment": {
+            "tp": plan.tp,
+            "pp": plan.pp,
+            "dp": plan.dp,
+            "dcp": plan.dcp,
+            "ranks": plan.ranks,
+            "kv_dtype": plan.kv_dtype,
+            "bytes_per_token": plan.bytes_per_token,
+            "block_tokens": plan.block_tokens,
+            "max_model_len": plan.max_model_len,
+            "accelerator": device.accelerator,
+        },
         "decision": {
             "verdict": plan.decision.verdict,
             "reasons": plan.decision.reasons,
@@ -112,15 +110,13 @@ def payload(plan: Plan, launch: "Launch | None") -> dict[str, Any]:
             }
             for line in plan.break_even
         ],
-        "host": _known(
-            {
-                "ram_bytes": plan.host.ram_bytes,
-                "container_limit_bytes": plan.host.container_limit_bytes,
-                "dev_shm_bytes": plan.host.dev_shm_bytes,
-                "available_bytes": plan.host.available_bytes,
-                "limited_by": plan.host.limited_by,
-            }
-        ),
+        "host": {
+            "ram_bytes": plan.host.ram_bytes,
+            "container_limit_bytes": plan.host.container_limit_bytes,
+            "dev_shm_bytes": plan.host.dev_shm_bytes,
+            "available_bytes": plan.host.available_bytes,
+            "limited_by": plan.host.limited_by,
+        },
         "fleet": {
             "replicas": fleet.replicas,
             "sessions": fleet.sessions,
@@ -128,6 +124,8 @@ def payload(plan: Plan, launch: "Launch | None") -> dict[str, Any]:
             "tier_bytes": fleet.tier_bytes,
             "host_memory_bytes": fleet.host_memory_bytes,
         },
+        "lower_tier": _lower_tier(plan.lower_tier),
+        "cost": _cost(plan.cost),
         "launch": {
             "command": None if launch is None else launch.command,
             "notes": () if launch is None else launch.notes,
@@ -136,20 +134,27 @@ def payload(plan: Plan, launch: "Launch | None") -> dict[str, Any]:
         "assumptions": plan.assumptions,
         "notes": (*plan.notes, *_unknown(plan, launch)),
     }
-    if plan.lower_tier is not None:
-        data["lower_tier"] = {
-            "storage": plan.lower_tier.storage,
-            "kind": plan.lower_tier.kind,
-            "recommended_bytes": plan.lower_tier.recommended_bytes,
-            "staging_bytes": plan.lower_tier.staging_bytes,
-        }
-    if plan.cost is not None:
-        data["cost"] = {
-            "price_per_gib": plan.cost.price_per_gib,
-            "total": plan.cost.total,
-            "per_warm_session": plan.cost.per_warm_session,
-        }
-    return data
+
+
+def _lower_tier(lower: LowerTier | None) -> dict[str, Any] | None:
+    if lower is None:
+        return None
+    return {
+        "storage": lower.storage,
+        "kind": lower.kind,
+        "recommended_bytes": lower.recommended_bytes,
+        "staging_bytes": lower.staging_bytes,
+    }
+
+
+def _cost(cost: Cost | None) -> dict[str, Any] | None:
+    if cost is None:
+        return None
+    return {
+        "price_per_gib": cost.price_per_gib,
+        "total": cost.total,
+        "per_warm_session": cost.per_warm_session,
+    }
 
 
 def document(plan: Plan, launch: "Launch | None") -> Document:
@@ -322,10 +327,24 @@ def _unknown(plan: Plan, launch: "Launch | None") -> list[str]:
             else "host memory is too small to stage what a lower tier loads"
         )
         said.append(f"launch.command is null: {why}")
+    if plan.lower_tier is None:
+        said.append(f"lower_tier is null: verdict `{plan.decision.verdict}` needs none")
+    if plan.cost is None:
+        said.append("cost is null: `--ram-price` was not given")
+    not_given = {
+        "deployment.max_model_len": ("--max-model-len", plan.max_model_len),
+        "deployment.accelerator": ("--gpu", plan.device.accelerator),
+        "host.ram_bytes": ("--host-ram", plan.host.ram_bytes),
+        "host.container_limit_bytes": ("--container-limit", plan.host.container_limit_bytes),
+        "host.dev_shm_bytes": ("--shm", plan.host.dev_shm_bytes),
+        "host.available_bytes": ("--host-ram` or `--container-limit", plan.host.available_bytes),
+        "host.limited_by": ("--host-ram` or `--container-limit", plan.host.limited_by),
+    }
+    said += [
+        f"{key} is null: `{option}` was not given"
+        for key, (option, value) in not_given.items()
+        if value is None
+    ]
     if plan.cost is not None and plan.cost.per_warm_session is None:
         said.append("cost.per_warm_session is null: there is no tier to pay for")
     return said
-
-
-def _known(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
