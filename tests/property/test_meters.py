@@ -1,16 +1,25 @@
 """Pages survive writing and reading; quantiles, intervals and increases keep their promises."""
 
+import json
 import math
 
+import jsonschema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warmset.errors import InputError
+from warmset.meters import judge, meters
+from warmset.meters.baseline import of
 from warmset.meters.exposition import Sample, parse
+from warmset.meters.measurement import Measurement
 from warmset.meters.quantiles import Histogram, histogram_quantile, proportion, quantile
 from warmset.meters.rates import increase, track
 from warmset.meters.snapshot import Snapshot, scrape, write_exposition
 from warmset.meters.window import window
+from warmset.report.data import schema_text, to_json
+from warmset.report.measure import payload
+
+SCHEMA = jsonschema.Draft202012Validator(json.loads(schema_text("measure")))
 
 names = st.from_regex(r"vllm:[a-z_]{1,8}", fullmatch=True)
 labels = st.dictionaries(
@@ -79,10 +88,53 @@ def test_an_increase_is_never_negative(values: list[float]) -> None:
 
 
 @settings(deadline=None)
-@given(st.floats(0, 1e9), st.floats(0, 1e9))
-def test_a_window_counts_from_the_start_or_from_a_reset(before: float, after: float) -> None:
+@given(st.integers(0, 10**12), st.integers(0, 10**12))
+def test_a_window_counts_from_the_start_or_from_a_reset(before: int, after: int) -> None:
     page = 'vllm:prompt_tokens_total{{engine="0",model_name="m"}} {!r}\n'
     gained = window(scrape(page.format(before)), scrape(page.format(after))).increase(
         "vllm:prompt_tokens_total"
     )
     assert gained == (after - before if after >= before else after)
+
+
+COUNTERS = (
+    "prompt_tokens_total",
+    "prefix_cache_queries_total",
+    "prefix_cache_hits_total",
+    "external_prefix_cache_queries_total",
+    "external_prefix_cache_hits_total",
+    "kv_offload_load_bytes_total",
+    "kv_offload_load_time_total",
+    "kv_offload_store_bytes_total",
+    "request_prefill_time_seconds_sum",
+    "num_preemptions_total",
+    "generation_tokens_total",
+    "kv_offload_cpu_allocation_size_sum",
+)
+wild = st.one_of(
+    st.floats(), st.floats(0, 1e9), st.integers(0, 10**6), st.sampled_from([0, 0.0, 1e18, 5e-324])
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.dictionaries(st.sampled_from(COUNTERS), wild),
+    st.lists(wild, min_size=4, max_size=4),
+    st.one_of(st.none(), st.floats(1, 1e15)),
+)
+def test_any_page_ends_in_valid_json(
+    counters: dict[str, float], buckets: list[float], tier: float | None
+) -> None:
+    lines = [f"vllm:{name} {value!r}" for name, value in counters.items()]
+    for le, value in zip(("0.1", "1", "10", "+Inf"), buckets, strict=True):
+        lines.append(f'vllm:time_to_first_token_seconds_bucket{{le="{le}"}} {value!r}')
+    lines += [
+        f"vllm:time_to_first_token_seconds_count {buckets[-1]!r}",
+        f"vllm:time_to_first_token_seconds_sum {buckets[0]!r}",
+    ]
+    lines.append('vllm:cache_config_info{block_size="16",num_gpu_blocks="100"} 1')
+    m = meters(window(None, scrape("\n".join(lines) + "\n")), tier_bytes=tier)
+    said = payload(Measurement(m, judge(m)))
+    assert not list(SCHEMA.iter_errors(json.loads(to_json(said))))
+    compared = payload(Measurement(m, judge(m, of(m, said)), of(m, said)))
+    to_json(compared)

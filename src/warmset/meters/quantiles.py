@@ -104,7 +104,7 @@ def quantile(histogram: Histogram | None, q: float) -> Estimate | None:
         return None
     total = counts[-1]
     low_rank, high_rank = rank_interval(q, total)
-    low_index = next(i for i, c in enumerate(counts) if c >= max(low_rank, min(1.0, total)))
+    low_index = next(i for i, c in enumerate(counts) if c >= min(max(low_rank, 1.0), total))
     high_index = next(i for i, c in enumerate(counts) if c >= min(high_rank, total))
     low = bounds[low_index - 1] if low_index > 0 else min(0.0, bounds[0])
     high = bounds[high_index]

@@ -34,6 +34,8 @@ IDENTITY = frozenset(
 )
 # No counter of a server comes near this; a larger value is damage, and would overflow what is computed from it.
 MOST = 1e18
+# Below this a value is the rounding of a zero, and would overflow what is divided by it.
+LEAST = 1e-12
 _DISTRIBUTION = ("_bucket", "_count", "_sum")
 
 
@@ -315,10 +317,16 @@ def without_strange(
     strange: dict[str, str] = {}
     for name, rows in samples.items():
         lowest = -MOST if name.endswith("_sum") else 0.0
-        if all(lowest <= row.value <= MOST for row in rows):
+        if all(lowest <= row.value <= MOST and not 0 < row.value < LEAST for row in rows):
             kept[name] = rows
             continue
-        kept[name] = [row for row in rows if lowest <= row.value <= MOST]
+        kept[name] = [
+            Sample(row.labels, row.value if abs(row.value) >= LEAST else 0.0)
+            for row in rows
+            if lowest <= row.value <= MOST
+        ]
+        if len(kept[name]) == len(rows):
+            continue
         worst = next(row.value for row in rows if not lowest <= row.value <= MOST)
         strange[name] = f"{name} is not a usable counter: {worst:g}"
     return kept, tuple(strange.values())[:5]
