@@ -9,7 +9,7 @@ from pathlib import Path
 from warmset.vllm.recorder_settings import RecorderSettings
 from warmset.vllm.recorder_tap import Tap
 
-REQUESTS = 2000
+REQUESTS = 1000
 
 
 def main() -> Iterator[tuple[str, float, str]]:
@@ -25,8 +25,9 @@ def main() -> Iterator[tuple[str, float, str]]:
                 began = time.perf_counter()
                 tap.put(float(number), blocks * 16, 100, 0, hashes[:blocks])
                 taken.append(time.perf_counter() - began)
-                # Requests finish one by one; the thread that sends has its turns in between.
-                time.sleep(0)
+                # Requests finish one by one, and what was queued for one is gone before the next.
+                while tap._sent < tap._queued:
+                    time.sleep(0.0002)
             taken.sort()
             medians[blocks] = taken[len(taken) // 2]
             yield f"recorder on the scheduler, {blocks:,} blocks, median", medians[blocks] * 1e6, "µs"
