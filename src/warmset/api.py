@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from warmset.errors import InputError
 from warmset.geometry import Footprint, Geometry, load, uniform
 from warmset.geometry.catalogue import hub_id
+from warmset.plan.charge import all_replicated
 from warmset.plan.make import make_plan
 from warmset.plan.record import Plan
 from warmset.plan.request import PlanRequest, choose_engine
@@ -288,6 +289,7 @@ def launch_for(
             max_model_len=plan.max_model_len,
             bytes_per_token_per_rank=plan.bytes_per_token_per_rank,
             block_tokens=plan.block_tokens,
+            ranks_cache_the_same=plan.ranks_cache_the_same,
         )
     )
 
@@ -325,9 +327,32 @@ def launch(
         target=target,
         lmcache=lmcache_engine(lmcache),
         disk_bytes=_bytes(disk, "disk"),
-        **more,
+        **{**_model_facts(model, server, chosen, more), **more},
     )
     return write(request)
+
+
+def _model_facts(
+    model: str | None, server: Engine, backend: str, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the command must know of the model: its cost where the tier is counted in blocks, and whether all ranks
+    cache the same bytes where the tier is counted per rank. Nothing for a model that is not known.
+    """
+    by_rank = backend == "lmcache-inprocess" and options.get("tp", 1) > 1
+    by_block = backend == "native" and "num_cpu_blocks" in server.extra_config_keys("OffloadingConnector")
+    if model is None or not (by_rank or by_block):
+        return {}
+    try:
+        found = load(model)
+    except InputError:
+        return {}
+    given = {name: options[name] for name in ("kv_dtype", "tp", "pp", "block_size") if name in options}
+    cost = found.footprint(**given, hybrid_manager=False)
+    return {
+        "bytes_per_token_per_rank": cost.per_rank.bytes_per_token,
+        "block_tokens": cost.block_tokens,
+        "ranks_cache_the_same": all_replicated(cost),
+    }
 
 
 def served_name(model: str | None) -> str | None:

@@ -5,6 +5,8 @@ import json
 import pytest
 import yaml
 
+import warmset
+from warmset.api import launch_for
 from warmset.errors import InputError, UnknownName, Unsupported
 from warmset.launch import LaunchRequest, write
 from warmset.servers import engine
@@ -208,3 +210,27 @@ def test_stores_that_the_warmset_tier_cannot_open_are_refused(more):
     with pytest.raises(InputError) as caught:
         launch(backend="native+warmset", **more)
     assert "secret" not in caught.value.message
+
+
+def test_of_equal_latents_lmcache_gives_the_first_rank_the_whole_tier():
+    given = {"tier": "400GiB", "engine": "vllm@0.24", "backend": "lmcache-inprocess", "tp": 8}
+    latents = warmset.launch("deepseek-v3", **given)
+    assert latents.env["LMCACHE_MAX_LOCAL_CPU_SIZE"] == "1"
+    assert json.loads(latents.env["LMCACHE_EXTRA_CONFIG"]) == {"first_rank_max_local_cpu_size": 400.0}
+    assert latents.host_memory_bytes == 407 * GIB
+    heads = warmset.launch("llama-3.1-70b", **given)
+    assert heads.env["LMCACHE_MAX_LOCAL_CPU_SIZE"] == "50"
+    assert "LMCACHE_EXTRA_CONFIG" not in heads.env
+    planned = warmset.plan(
+        "deepseek-v3", sessions=200, context_tokens=32_768, hbm_kv="300GiB", engine="vllm@0.24", tp=8,
+        backend="lmcache-inprocess",
+    )  # fmt: skip
+    command = launch_for(planned)
+    assert command is not None
+    (first,) = json.loads(command.env["LMCACHE_EXTRA_CONFIG"]).values()
+    assert first * GIB == pytest.approx(planned.tier.recommended_bytes, rel=1e-6)
+
+
+def test_python_counts_blocks_as_the_command_line_does():
+    found = warmset.launch("llama-3.1-8b", tier="230GiB", engine="vllm@0.12", tp=4)
+    assert '"num_cpu_blocks":117760' in found.command

@@ -28,7 +28,11 @@ from warmset.cli.options import BYTES, TOKENS, output_options
 )
 @click.option("--disk-path", default="/kv", show_default=True, help="Directory of the disk tier.")
 @click.option("--disk-size", "disk_bytes", type=BYTES, help="Size of the disk tier per replica.")
-@click.option("--object-store", "object_url", help="Object tier, s3://BUCKET/PREFIX; native+warmset also takes gs://, az:// and redis://.")
+@click.option(
+    "--object-store",
+    "object_url",
+    help="Object tier, s3://BUCKET/PREFIX; native+warmset also takes gs://, az:// and redis://.",
+)
 @click.option("--endpoint", help="URL of an object store other than AWS.")
 @click.option("--lmcache", "lmcache_version", help="Version of LMCache; default: the newest known.")
 @click.option("--kv-dtype", default="auto", show_default=True, help="Type of the KV cache.")
@@ -59,22 +63,18 @@ def command(
       warmset launch qwen3-4b --tier 200GB --engine sglang@0.5.23 --backend hicache
     """
     from warmset import api
-    from warmset.plan.request import choose_engine
     from warmset.report import launch as report
     from warmset.report.emit import emit
-    from warmset.servers import engine
 
     _check_name(model)
-    server, chosen = choose_engine(engine(engine_name) if engine_name else None, backend)
     launch = api.launch(
         model,
         tier=options.pop("tier_bytes"),
         disk=options.pop("disk_bytes"),
-        engine=server,
-        backend=chosen,
+        engine=engine_name,
+        backend=backend,
         lmcache=lmcache_version,
         **options,
-        **_block_cost(model, server, chosen, options),
     )
     emit(form, lambda: report.payload(launch), lambda: report.document(launch), color=color)
 
@@ -88,28 +88,3 @@ def _check_name(model: str | None) -> None:
 
     if find(model) is None:
         raise UnknownName("model", model[:80], names(), hint="or give a Hub id (`org/name`) or a path")
-
-
-def _block_cost(model: str | None, server: Any, backend: str, options: dict[str, Any]) -> dict[str, Any]:
-    """What one token costs on one rank, for the versions that count their tier in blocks."""
-    keys = server.extra_config_keys("OffloadingConnector") if server.server == "vllm" else {}
-    if model is None or backend != "native" or "num_cpu_blocks" not in keys:
-        return {}
-    from warmset.errors import InputError
-    from warmset.geometry import load
-
-    try:
-        geometry = load(model)
-    except InputError:
-        return {}
-    footprint = geometry.footprint(
-        kv_dtype=options["kv_dtype"],
-        tp=options["tp"],
-        pp=options["pp"],
-        block_size=options["block_size"],
-        hybrid_manager=False,
-    )
-    return {
-        "bytes_per_token_per_rank": footprint.per_rank.bytes_per_token,
-        "block_tokens": footprint.block_tokens,
-    }

@@ -57,6 +57,8 @@ class LaunchRequest:
         port: port of the server; None is the server's own.
         bytes_per_token_per_rank: KV bytes of one token on one rank; only vLLM 0.11 to 0.13 need it.
         block_tokens: tokens per device block where the server chooses (with `bytes_per_token_per_rank`).
+        ranks_cache_the_same: whether all ranks cache the same latents (MLA), of which LMCache in the workers stores
+            the first rank's alone.
     """
 
     tier_bytes: int
@@ -78,6 +80,7 @@ class LaunchRequest:
     port: int | None = None
     bytes_per_token_per_rank: Fraction | int | None = None
     block_tokens: int = 16
+    ranks_cache_the_same: bool = False
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:

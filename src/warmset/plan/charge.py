@@ -60,7 +60,7 @@ def _native(footprint: Footprint, context_tokens: int, server: Engine) -> Charge
             hint="it came with vLLM 0.11.0: use `--engine vllm@0.14` or newer, or `--backend lmcache-inprocess`",
         )
     copies, conversions = Fraction(1), []
-    if _all_replicated(footprint) and footprint.deployment.tp > 1:
+    if all_replicated(footprint) and footprint.deployment.tp > 1:
         single = (
             server.default("mla_single_copy") and footprint.deployment.pp == footprint.deployment.dcp == 1
         )
@@ -117,7 +117,7 @@ def _lmcache(
     chunk_tokens = -(-chunk_tokens // footprint.block_tokens) * footprint.block_tokens
     copies, conversions = Fraction(1), [f"LMCache stores whole chunks of {chunk_tokens} tokens"]
     if (
-        _all_replicated(footprint)
+        all_replicated(footprint)
         and footprint.deployment.tp > 1
         and lmcache.default("first_rank_only_for_mla")
     ):
@@ -145,7 +145,7 @@ def _lmcache(
 
 def _hicache(footprint: Footprint, context_tokens: int, server: Engine) -> Charge:
     conversions = []
-    if _all_replicated(footprint) and footprint.deployment.tp > 1:
+    if all_replicated(footprint) and footprint.deployment.tp > 1:
         conversions.append(
             f"every rank caches the same latents, and HiCache stores all {footprint.world} copies"
         )
@@ -173,7 +173,8 @@ def _regions(footprint: Footprint, server: Engine) -> int:
     return 1 if len(footprint.tables) == 1 else max(len(table.members) for table in footprint.tables)
 
 
-def _all_replicated(footprint: Footprint) -> bool:
+def all_replicated(footprint: Footprint) -> bool:
+    """Whether every rank caches the same bytes: latents alone."""
     pages = [page for table in footprint.tables for page in table.pages]
     return bool(pages) and all(page.kind in ("latent", "window_latent") for page in pages)
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from warmset.errors import InputError, Unsupported
 from warmset.geometry import Footprint
 from warmset.hardware import Accelerator, Storage, accelerator, storage
-from warmset.plan.charge import NATIVE, Charge, charge
+from warmset.plan.charge import NATIVE, Charge, all_replicated, charge
 from warmset.plan.decide import Outcome, Sizes, decide, does_not_fit, sizes, weigh
 from warmset.plan.device import budget
 from warmset.plan.fixes import fixes, footprint_of
@@ -97,6 +97,7 @@ def make_plan(request: PlanRequest) -> Plan:
         block_size=asked.block_size,
         asked_kv_dtype=request.kv_dtype,
         bytes_per_token_per_rank=Fraction(alone.per_rank.bytes_per_token),
+        ranks_cache_the_same=all_replicated(alone),
         decision=outcome.decision,
         demand=demand,
         device=found.device,

@@ -196,7 +196,8 @@ class Plan:
     """One decision with everything it rests on.
 
     `block_size`, `max_model_len` and `asked_kv_dtype` are what a command must say: the first two only where the
-    user asked for them. `kv_dtype` is what `asked_kv_dtype` comes down to for this model.
+    user asked for them. `ranks_cache_the_same` where all ranks hold the same latents. `kv_dtype` is what
+    `asked_kv_dtype` comes down to for this model.
     """
 
     model: str | None
@@ -213,6 +214,7 @@ class Plan:
     block_size: int | None
     asked_kv_dtype: str
     bytes_per_token_per_rank: Fraction
+    ranks_cache_the_same: bool
     decision: Decision
     demand: Demand
     device: Device

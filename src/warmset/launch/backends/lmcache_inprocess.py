@@ -1,15 +1,18 @@
 """LMCache inside the vLLM workers: LMCacheConnectorV1 and LMCACHE_* variables."""
 
-from warmset.launch.amounts import in_gib_per_rank
+from warmset.launch.amounts import decimal_gib, in_gib, in_gib_per_rank
 from warmset.launch.backends.vllm_server import hybrid_notes, surface_of, vllm_process
-from warmset.launch.parts import Parts
+from warmset.launch.parts import Conversion, Parts
 from warmset.launch.request import LaunchRequest
-from warmset.launch.surface import Surface
+from warmset.launch.surface import Surface, compact
 from warmset.servers import Engine, engine
+from warmset.units import GIB, format_gib
 
 CONNECTOR = "LMCacheConnectorV1"
 # Carries vLLM and LMCache together; the plain vLLM image need not have LMCache.
 IMAGE = "lmcache/vllm-openai:latest"
+# What ranks that store nothing still pin; LMCache's own examples for MLA models use 1.
+_OTHERS_BYTES = GIB
 
 
 def parts(request: LaunchRequest) -> Parts:
@@ -18,11 +21,17 @@ def parts(request: LaunchRequest) -> Parts:
     lmcache = request.lmcache or engine("lmcache")
     names = Surface(lmcache)
     config = surface.transfer_config(CONNECTOR, {})
-    host = in_gib_per_rank(names.env("LMCACHE_MAX_LOCAL_CPU_SIZE"), request.tier_bytes, request)
-    env = {names.env("LMCACHE_CHUNK_SIZE"): str(chunk_tokens(lmcache, request)), host.setting: host.value}
+    first_alone = _first_rank_alone(request, lmcache)
+    host, sizes = _host(request, names, first_alone=first_alone)
+    env = {names.env("LMCACHE_CHUNK_SIZE"): str(chunk_tokens(lmcache, request)), **sizes}
     conversions = [host]
     if request.disk_bytes is not None:
-        disk = in_gib_per_rank(names.env("LMCACHE_MAX_LOCAL_DISK_SIZE"), request.disk_bytes, request)
+        limit = names.env("LMCACHE_MAX_LOCAL_DISK_SIZE")
+        disk = (
+            in_gib(limit, request.disk_bytes, "GiB per rank", "only the first rank writes")
+            if first_alone
+            else in_gib_per_rank(limit, request.disk_bytes, request)
+        )
         env |= {
             names.env("LMCACHE_LOCAL_DISK"): f"file://{request.disk_path.rstrip('/')}/",
             disk.setting: disk.value,
@@ -39,7 +48,8 @@ def parts(request: LaunchRequest) -> Parts:
         ),
         transfer_config=config,
         lmcache_env=env,
-        host_memory_bytes=request.tier_bytes * request.dp,
+        host_memory_bytes=(request.tier_bytes + (_OTHERS_BYTES * (request.ranks - 1) if first_alone else 0))
+        * request.dp,
         disk_path=request.disk_path if request.disk_bytes is not None else None,
         conversions=tuple(conversions),
         notes=(
@@ -47,13 +57,39 @@ def parts(request: LaunchRequest) -> Parts:
             *_age_notes(request, lmcache),
             *version_notes(request, lmcache),
             chunk_note(lmcache, request),
-            "LMCache counts its size for each worker process, not for the host; for an MLA model only the first "
-            "rank stores, so give that rank the whole tier there",
+            "LMCache counts its size for each worker process, not for the host"
+            + (
+                ": all ranks cache the same latents and the first alone stores them, so it gets the whole tier"
+                if first_alone
+                else ""
+            ),
             "PYTHONHASHSEED must be the same in all workers and replicas: LMCache's builtin hash depends on it",
             "lmcache:* metrics appear on vLLM's /metrics only with PROMETHEUS_MULTIPROC_DIR set to an empty directory",
             *hybrid_notes(request, CONNECTOR),
         ),
     )
+
+
+def _first_rank_alone(request: LaunchRequest, lmcache: Engine) -> bool:
+    alone = bool(lmcache.default("first_rank_only_for_mla"))
+    return alone and request.ranks_cache_the_same and request.tp > 1 and request.pp == 1
+
+
+def _host(request: LaunchRequest, names: Surface, *, first_alone: bool) -> tuple[Conversion, dict[str, str]]:
+    """The host tier as LMCache counts it, and the variables that say so."""
+    each = names.env("LMCACHE_MAX_LOCAL_CPU_SIZE")
+    if not first_alone:
+        host = in_gib_per_rank(each, request.tier_bytes, request)
+        return host, {host.setting: host.value}
+    host = in_gib(
+        "first_rank_max_local_cpu_size",
+        request.tier_bytes,
+        "GiB on the first rank",
+        f"{format_gib(request.tier_bytes)} on the first of {request.ranks} ranks, {format_gib(_OTHERS_BYTES)} on each "
+        "other",
+    )
+    more = compact({host.setting: float(host.value)})
+    return host, {each: decimal_gib(_OTHERS_BYTES), names.env("LMCACHE_EXTRA_CONFIG"): more}
 
 
 def chunk_tokens(lmcache: Engine, request: LaunchRequest) -> int:
