@@ -395,3 +395,15 @@ def test_power_of_two_rounding_is_a_sawtooth() -> None:
     mapped = {size: pinned.host_bytes(size * GIB) // GIB for size in (192, 200, 384, 400)}
     assert mapped == {192: 192, 200: 384, 384: 384, 400: 768}
     assert pinned.tier_within(400 * GIB) == 384 * GIB
+
+
+def test_two_pools_of_hicache_took_the_size_twice() -> None:
+    # SGLang issue 29034: --hicache-size 20 on a hybrid model pinned 40 GB per rank.
+    given = {"sessions": 200, "hbm_kv_bytes": 60 * GIB, "tp": 2}
+    old = plan(load("qwen3.5-27b"), engine=engine("sglang@0.5.16"), **given)
+    new = plan(load("qwen3.5-27b"), engine=engine("sglang@0.5.23"), **given)
+    assert old.tier.recommended_bytes == new.tier.recommended_bytes
+    assert old.tier.host_memory_bytes == 2 * new.tier.host_memory_bytes
+    assert any("twice the host memory" in c for c in old.tier.conversions)
+    plain = plan(engine=engine("sglang@0.5.16"), **given)
+    assert plain.tier.host_memory_bytes == pytest.approx(plain.tier.recommended_bytes, rel=0.01)

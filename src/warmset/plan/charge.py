@@ -19,7 +19,8 @@ class Charge:
     """How one backend accounts for KV cache on one replica, all ranks together.
 
     `session_bytes` is what it stores for one session of the demanded context; `chunk_bytes` is its unit of
-    allocation, which covers `chunk_tokens` of context. `regions` × ranks are the separate host allocations.
+    allocation, which covers `chunk_tokens` of context. `regions` × ranks are the separate host allocations,
+    and `pools` how often the server takes the size that it is given.
     `copies_ratio` is copies stored per copy on the devices (1 / tp where all ranks share one copy).
     """
 
@@ -30,6 +31,7 @@ class Charge:
     chunk_tokens: int
     regions: int
     copies_ratio: Fraction
+    pools: int = 1
     conversions: tuple[str, ...]
 
     @property
@@ -149,6 +151,11 @@ def _hicache(footprint: Footprint, context_tokens: int, server: Engine) -> Charg
         conversions.append(
             f"every rank caches the same latents, and HiCache stores all {footprint.world} copies"
         )
+    pools = 2 if len(footprint.tables) > 1 and server.default("hicache_size_of_each_pool") else 1
+    if pools > 1:
+        conversions.append(
+            f"this model has two kinds of cache, and {server} takes the whole size for each: twice the host memory"
+        )
     policy = server.default("hicache_write_policy")
     return Charge(
         inclusion="inclusive",
@@ -162,6 +169,7 @@ def _hicache(footprint: Footprint, context_tokens: int, server: Engine) -> Charg
         chunk_tokens=1,
         regions=1,
         copies_ratio=Fraction(1),
+        pools=pools,
         conversions=tuple(conversions),
     )
 

@@ -20,7 +20,7 @@ class Placement:
     """Where a backend's tier lives on the host, and how its allocator rounds.
 
     `regions` separate allocations, each rounded up to a power of two if `power_of_two`, in steps of `unit_bytes`
-    per rank. `shared_memory` means /dev/shm.
+    per rank; all of it `pools` times. `shared_memory` means /dev/shm.
     """
 
     shared_memory: bool
@@ -28,6 +28,7 @@ class Placement:
     regions: int
     unit_bytes: int
     how: str
+    pools: int = 1
 
     def host_bytes(self, tier_bytes: int) -> int:
         """Host memory that a tier of `tier_bytes` really takes."""
@@ -37,11 +38,11 @@ class Placement:
         each = -(-each // self.unit_bytes) * self.unit_bytes
         if self.power_of_two:
             each = 1 << (each - 1).bit_length()
-        return each * self.regions
+        return each * self.regions * self.pools
 
     def tier_within(self, host_bytes: int) -> int:
         """The largest tier that takes at most `host_bytes`."""
-        each = host_bytes // self.regions
+        each = host_bytes // (self.regions * self.pools)
         if self.power_of_two:
             each = 1 << (each.bit_length() - 1) if each > 0 else 0
         return each // self.unit_bytes * self.unit_bytes * self.regions
@@ -55,7 +56,9 @@ def placement(server: Engine, backend: str, charge: Charge, ranks: int, chunk_by
             power_of_two=False,
             regions=ranks,
             unit_bytes=_HICACHE_UNIT,
-            how="pinned memory of each rank, in whole units of 10^9 bytes per rank",
+            how="pinned memory of each rank, in whole units of 10^9 bytes per rank"
+            + (" for each of its two pools" if charge.pools > 1 else ""),
+            pools=charge.pools,
         )
     if backend not in NATIVE:
         return Placement(
