@@ -265,6 +265,11 @@ def _engines(config: list[dict[str, str]], r: Readings) -> int:
 
 
 def _notes(r: Readings, connector: str | None) -> tuple[str, ...]:
+    if connector is not None and _flag(r.information("cache_config_info"), "enable_prefix_caching") is False:
+        return (
+            "the device's prefix cache is off: what the tier supplies, the device could keep at no cost; start without "
+            "`--no-enable-prefix-caching`",
+        )
     if connector == "unnamed connector":
         return (
             "only the connector's hits are exported; for LMCache's own metrics set PROMETHEUS_MULTIPROC_DIR before "
