@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warmset.errors import InputError
-from warmset.geometry import Footprint, Geometry, load, uniform
+from warmset.geometry import Footprint, Geometry, load, load_or_uniform
 from warmset.geometry.catalogue import hub_id
 from warmset.plan.charge import all_replicated
 from warmset.plan.make import make_plan
@@ -45,28 +45,7 @@ def geometry(
 
     Raises InputError for neither or both of these, and what `warmset.geometry.load` raises.
     """
-    numbers = {"--layers": layers, "--kv-heads": kv_heads, "--head-dim": head_dim}
-    given = [option for option, value in numbers.items() if value is not None]
-    if model is not None and given:
-        raise InputError(
-            f"a model and `{given[0]}` contradict each other", hint="name the model or give the three numbers"
-        )
-    if isinstance(model, Geometry):
-        return model
-    if model is not None:
-        return load(model, download=download)
-    if layers is None or kv_heads is None or head_dim is None:
-        missing = [option for option, value in numbers.items() if value is None]
-        if not given:
-            raise InputError(
-                "no model is given",
-                hint="name one, such as `llama-3.1-8b`, give its config.json, or --layers, --kv-heads and --head-dim",
-            )
-        raise InputError(
-            f"`{missing[0]}` is missing",
-            hint="explicit numbers are --layers, --kv-heads and --head-dim together",
-        )
-    return uniform(layers, kv_heads, head_dim)
+    return load_or_uniform(model, layers=layers, kv_heads=kv_heads, head_dim=head_dim, download=download)
 
 
 def footprint(

@@ -1,11 +1,8 @@
 """`warmset footprint`: what a model's KV cache costs, with the formula."""
 
-from typing import Any
-
 import click
 
 from warmset.cli.options import TOKENS, output_options
-from warmset.errors import InputError
 from warmset.report.emit import emit
 
 
@@ -72,11 +69,10 @@ def command(
       warmset footprint ./my-model/config.json --tp 4 -o json
       warmset footprint --layers 32 --kv-heads 8 --head-dim 128 --kv-dtype fp16 --context 8192
     """
+    from warmset.geometry import load_or_uniform
     from warmset.report.footprint import document, payload
 
-    geometry = _geometry(
-        model, {"--layers": layers, "--kv-heads": kv_heads, "--head-dim": head_dim}, download
-    )
+    geometry = load_or_uniform(model, layers=layers, kv_heads=kv_heads, head_dim=head_dim, download=download)
     footprint = geometry.footprint(
         kv_dtype=kv_dtype,
         tp=tp,
@@ -91,24 +87,3 @@ def command(
     if context is not None:
         footprint.check_context(context)
     emit(form, lambda: payload(footprint, context), lambda: document(footprint, context), color=color)
-
-
-def _geometry(model: str | None, explicit: dict[str, int | None], download: bool) -> Any:
-    from warmset.geometry import load, uniform
-
-    given = {option: value for option, value in explicit.items() if value is not None}
-    if model is not None:
-        if given:
-            raise InputError(
-                f"`{next(iter(given))}` does not go with a model: its configuration says that",
-                hint="give either a model, or --layers, --kv-heads and --head-dim",
-            )
-        return load(model, download=download)
-    missing = [option for option in explicit if option not in given]
-    if missing:
-        what = "no model is given" if not given else f"`{missing[0]}` is missing"
-        raise InputError(
-            what,
-            hint="name a model (`warmset footprint llama-3.1-8b`), or give all of --layers, --kv-heads, --head-dim",
-        )
-    return uniform(*given.values())

@@ -6,7 +6,7 @@
 from warmset.geometry.footprint import Capacity, Footprint, LayerGroup, Rank
 from warmset.geometry.geometry import Geometry, uniform
 from warmset.geometry.kv_dtype import KV_DTYPES
-from warmset.geometry.load import from_config, load
+from warmset.geometry.load import from_config, load, load_or_uniform
 
 __all__ = [
     "KV_DTYPES",
@@ -17,5 +17,6 @@ __all__ = [
     "Rank",
     "from_config",
     "load",
+    "load_or_uniform",
     "uniform",
 ]

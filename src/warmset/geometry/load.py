@@ -8,7 +8,7 @@ from typing import Any
 from warmset.errors import InputError, UnknownName
 from warmset.geometry.catalogue import find, names
 from warmset.geometry.config import check_shape, read_config
-from warmset.geometry.geometry import Geometry
+from warmset.geometry.geometry import Geometry, uniform
 from warmset.geometry.reading import read_geometry
 
 CONFIG_NAME = "config.json"
@@ -40,6 +40,38 @@ def load(source: str | Path | Mapping[str, Any], *, download: bool = False) -> G
     if text.count("/") == 1:
         return _from_hub(text, download)
     raise UnknownName("model", text[:120], names(), hint="or give the path of its config.json")
+
+
+def load_or_uniform(
+    model: "str | Path | Mapping[str, Any] | Geometry | None",
+    *,
+    layers: int | None = None,
+    kv_heads: int | None = None,
+    head_dim: int | None = None,
+    download: bool = False,
+) -> Geometry:
+    """A model's geometry: as `load` finds it, or from three explicit numbers.
+
+    Raises InputError for neither or both of these, and what `load` raises.
+    """
+    numbers = {"--layers": layers, "--kv-heads": kv_heads, "--head-dim": head_dim}
+    given = [option for option, value in numbers.items() if value is not None]
+    if model is not None and given:
+        raise InputError(
+            f"a model and `{given[0]}` contradict each other", hint="name the model or give the three numbers"
+        )
+    if isinstance(model, Geometry):
+        return model
+    if model is not None:
+        return load(model, download=download)
+    if layers is None or kv_heads is None or head_dim is None:
+        missing = [option for option, value in numbers.items() if value is None]
+        raise InputError(
+            f"`{missing[0]}` is missing" if given else "no model is given",
+            hint="name a model, such as `llama-3.1-8b`, give its config.json, or --layers, --kv-heads and --head-dim "
+            "together",
+        )
+    return uniform(layers, kv_heads, head_dim)
 
 
 def from_config(config: Mapping[str, Any], *, name: str | None = None) -> Geometry:

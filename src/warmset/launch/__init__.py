@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from warmset.launch.launch import Launch, write
 from warmset.launch.parts import Conversion
-from warmset.launch.request import BACKENDS, TARGETS, LaunchRequest
+from warmset.launch.request import TARGETS, LaunchRequest
+from warmset.plan.request import BACKENDS
 
 __all__ = ["BACKENDS", "TARGETS", "Conversion", "Launch", "LaunchRequest", "write"]
 

@@ -7,18 +7,10 @@ from urllib.parse import urlsplit
 
 from warmset.errors import InputError, UnknownName
 from warmset.geometry import KV_DTYPES
+from warmset.plan.request import BACKENDS
 from warmset.servers import Engine
 from warmset.units import MAX_BYTES, MIB
 
-BACKENDS = (
-    "native",
-    "native+disk",
-    "native+object",
-    "native+warmset",
-    "lmcache",
-    "lmcache-inprocess",
-    "hicache",
-)
 TARGETS = ("shell", "compose", "helm", "kserve")
 
 # Written for a model that was not named.
