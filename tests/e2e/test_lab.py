@@ -134,7 +134,7 @@ def test_against_a_server_that_runs_already(vllm, tmp_path):
     model = write_model(tmp_path / "model", shape)
     server = VllmServer(sys.executable, model, 160, 32, size * 161, 2048, 1, transfer)
     with running(server, tmp_path / "server.log") as up:
-        words = [sys.executable, "-m", "warmset", "lab", "--url", up.url, "--requests", "40", "--seed", "7"]
+        words = [sys.executable, "-m", "warmset", "lab", "--url", up.url, "--requests", "80", "--seed", "7"]
         words += ["--run-dir", str(tmp_path / "run"), "-o", "json"]
         done = subprocess.run(words, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
