@@ -25,6 +25,12 @@ class Flag:
     value: Word | None
 
     @property
+    def spelling(self) -> str:
+        """The name as the input spells it: a short name, an alias, or the field that stands for the flag."""
+        written = self.word.text.value[self.word.start : self.word.end].strip("\"'")
+        return written.partition("=")[0]
+
+    @property
     def number(self) -> float | None:
         """The value as a number, or None."""
         return to_number(self.value.value) if self.value is not None and self.value.known else None

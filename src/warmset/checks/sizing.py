@@ -42,16 +42,21 @@ class HostTier:
     unit: str = ""
 
     @property
+    def decimal(self) -> bool:
+        """Whether the size is written in powers of ten, and is said so."""
+        return self.written_bytes % GB == 0 and self.written_bytes % GIB != 0
+
+    @property
     def formula(self) -> str:
         """How the node's figure comes about, in words."""
-        parts = [format_bytes(self.written_bytes)]
+        parts = [said(self.written_bytes, self.decimal)]
         if self.ranks > 1:
             parts.append(f"{self.ranks} ranks")
         if self.replicas > 1:
             parts.append(f"{self.replicas} replicas")
         if self.kind == "hicache-twice":
             parts.append("2 pools")
-        return f"{' × '.join(parts)} = {format_bytes(self.node_bytes)}" if len(parts) > 1 else parts[0]
+        return f"{' × '.join(parts)} = {said(self.node_bytes, self.decimal)}" if len(parts) > 1 else parts[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,14 @@ class Budget:
             "request": "the memory request",
             "host": "the host's memory",
         }
-        return f"{name[self.kind]} of {format_bytes(self.bytes)}"
+        return f"{name[self.kind]} of {said(self.bytes, self.bytes % GB == 0 and self.bytes % GIB != 0)}"
+
+
+def said(size_bytes: int, decimal: bool) -> str:
+    """A size in the unit that its flag counts in: `160 GB` where it counts in powers of ten, else `149 GiB`."""
+    if not decimal:
+        return format_bytes(size_bytes)
+    return f"{size_bytes / 1e12:.4g} TB" if size_bytes >= 10**12 else f"{size_bytes / GB:.4g} GB"
 
 
 def host_tiers(case: "Case") -> Iterator[HostTier]:

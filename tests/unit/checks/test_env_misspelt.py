@@ -36,12 +36,18 @@ FIRES: list[dict[str, Any]] = [
         "text": 'LMCACHE_FOO_BAR_BAZ=5 vllm serve Qwen/Qwen3-8B --kv-transfer-config \'{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}\'',
         "severity": "warning",
     },
+    {
+        "text": "VLLM_USE_SIMPLE_KV_OFFLOADING=1 vllm serve M --kv-offloading-size 40",
+        "severity": "warning",
+        "fix": "VLLM_USE_SIMPLE_KV_OFFLOAD=1",
+    },
 ]
 SILENT: list[dict[str, Any]] = [
     {
         "text": 'LMCACHE_CHUNK_SIZE=256 PYTHONHASHSEED=0 vllm serve Qwen/Qwen3-8B --kv-transfer-config \'{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}\''
     },
     {"text": "HF_TOKEN=x vllm serve M"},
+    {"text": "VLLM_NIXL_SIDE_CHANNEL_PORT=5600 VLLM_LOGGING_LEVEL=INFO vllm serve M --kv-offloading-size 40"},
 ]
 
 

@@ -48,6 +48,12 @@ FIRES: list[dict[str, Any]] = [
         "says": "came with",
         "engine": "sglang@0.4.10",
     },
+    {
+        "text": "sglang serve --model-path m --enable-hicache --hicache-ratio 2",
+        "severity": "error",
+        "says": "0.5.23",
+        "engine": "sglang@0.5.9",
+    },
 ]
 SILENT: list[dict[str, Any]] = [
     {"text": "vllm serve M --kv-offloading-size 40"},

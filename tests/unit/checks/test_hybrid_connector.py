@@ -37,6 +37,12 @@ FIRES: list[dict[str, Any]] = [
         "says": "cannot start",
         "name": "server.log",
     },
+    {
+        "text": """vllm serve Qwen/Qwen3-Next-80B-A3B-Instruct --kv-transfer-config '{"kv_connector":"LMCacheMPConnector","kv_connector_module_path":"lmcache.integration.vllm.lmcache_mp_connector","kv_role":"kv_both"}'""",
+        "severity": "warning",
+        "engine": "vllm@0.22",
+        "lmcache": "0.4.2",
+    },
 ]
 SILENT: list[dict[str, Any]] = [
     {"text": "vllm serve Qwen/Qwen3.6-27B --kv-offloading-size 9"},
@@ -46,6 +52,11 @@ SILENT: list[dict[str, Any]] = [
     {
         "text": 'vllm serve google/gemma-3-27b-it --no-disable-hybrid-kv-cache-manager --kv-transfer-config \'{"kv_connector":"OffloadingConnector","kv_role":"kv_both","kv_connector_extra_config":{"cpu_bytes_to_use":42949672960}}\'',
         "engine": "vllm@0.20",
+    },
+    {
+        "text": """vllm serve Qwen/Qwen3-Next-80B-A3B-Instruct --kv-transfer-config '{"kv_connector":"LMCacheMPConnector","kv_connector_module_path":"lmcache.integration.vllm.lmcache_mp_connector","kv_role":"kv_both"}'""",
+        "engine": "vllm@0.26",
+        "lmcache": "0.4.7",
     },
 ]
 

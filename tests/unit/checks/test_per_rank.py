@@ -43,6 +43,11 @@ FIRES: list[dict[str, Any]] = [
         "says": "240 GiB",
         "host_ram": 200,
     },
+    {
+        "text": "python -m sglang.launch_server --model-path Qwen/Qwen3-32B --tp 8 --enable-hierarchical-cache --hicache-size 100",
+        "severity": "note",
+        "says": "100 GB × 8 ranks = 800 GB",
+    },
 ]
 SILENT: list[dict[str, Any]] = [
     {

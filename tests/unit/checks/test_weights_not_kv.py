@@ -47,6 +47,17 @@ FIRES: list[dict[str, Any]] = [
         "fix": "LMCacheConnectorV1",
         "engine": "vllm@0.10",
     },
+    {
+        "name": "values.yaml",
+        "text": "servingEngineSpec:\n  modelSpec:\n  - name: a\n    repository: vllm/vllm-openai\n    tag: v0.26.0\n    modelURL: m\n    requestGPU: 1\n    vllmConfig:\n      enablePrefixCaching: true\n      extraArgs: ['--cpu-offload-gb', '40']\n",
+        "severity": "error",
+        "fix": "--kv-offloading-size 40",
+    },
+    {
+        "name": "llm.yaml",
+        "text": "apiVersion: serving.kserve.io/v1alpha1\nkind: LLMInferenceService\nmetadata: {name: q}\nspec:\n  model: {uri: 'hf://Qwen/Qwen3-8B'}\n  template:\n    containers:\n    - name: main\n      image: vllm/vllm-openai:v0.26.0\n      env:\n      - {name: VLLM_ADDITIONAL_ARGS, value: '--cpu-offload-gb 20'}\n",
+        "severity": "error",
+    },
 ]
 SILENT: list[dict[str, Any]] = [
     {"text": "vllm serve M --kv-offloading-size 40"},

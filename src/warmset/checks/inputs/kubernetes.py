@@ -172,7 +172,8 @@ def _container(container: Node, pod: Node, above: tuple[Node, ...]) -> list[Serv
     if found or (words and nested_shell(words) is not None):
         return found
     if image.server is not None and container.get("command") is None and (words or _is_engine(image)):
-        return [read_flags(image.server, where, words, env, base=base)]
+        found = [read_flags(image.server, where, words, env, base=base)]
+        return found if extra is None else [_append(launch, extra) for launch in found]
     if extra is not None:
         words = [*words, *split(extra.body)]
     return _partial(words, env, image, base)

@@ -43,7 +43,7 @@ def check(case: Case) -> Iterator[Answer]:
     """LMCache's variables, and the few of vLLM that decide about KV."""
     if case.launch.server not in ("vllm", "lmcache-server", "bench"):
         return
-    known = _known()
+    known, vllm = _known("lmcache"), _known("vllm")
     for name, word in {**case.launch.unexported, **case.launch.env}.items():
         if name.startswith(_PREFIXES) and name not in known:
             yield from _lmcache(name, word, known)
@@ -56,6 +56,15 @@ def check(case: Case) -> Iterator[Answer]:
                 word,
                 "error",
                 "PYTHONHASHSEED=0",
+            )
+        elif name.startswith("VLLM_") and name not in vllm and _near(name, vllm):
+            near = _near(name, vllm)
+            yield Hit(
+                f"vLLM reads no `{name}`: the name is `{near}`",
+                word,
+                "warning",
+                f"{near}={word.value[:60]}",
+                "medium",
             )
         elif name in (
             "VLLM_KV_OFFLOADING_SIZE",
@@ -104,11 +113,18 @@ def _rename(name: str, target: str, word: Word) -> Edit | None:
 
 
 @cache
-def _known() -> frozenset[str]:
-    """Every variable that any known release of LMCache reads: an older or newer one is no misspelling."""
+def _near(name: str, known: frozenset[str]) -> str | None:
+    """The variable about offload that a name of vLLM's is nearly."""
+    about = sorted(n for n in known if "KV_OFFLOAD" in n or "CPU_KVCACHE" in n)
+    return next(iter(get_close_matches(name, about, n=1, cutoff=0.88)), None)
+
+
+@cache
+def _known(server: str) -> frozenset[str]:
+    """Every variable that any known release reads: an older or newer one is no misspelling."""
     names: set[str] = set(_OTHER)
-    for version in inspected("lmcache"):
-        names.update(fact.name for fact in load_engine(f"lmcache@{version}").envs())
+    for version in inspected(server):
+        names.update(fact.name for fact in load_engine(f"{server}@{version}").envs())
     return frozenset(names)
 
 

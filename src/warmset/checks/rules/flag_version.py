@@ -36,6 +36,9 @@ def check(case: Case) -> Iterator[Answer]:
         return
     names = [f.name for f in case.engine.flags()]
     for name, found in case.launch.flags.items():
+        written = found[-1].spelling
+        if case.sglang and written != name and case.engine.versions_with("flag", written):
+            name = written  # a newer short name of a flag that is known longer
         if "." in name or not name.startswith(_PREFIXES) or case.engine.has_flag(name):
             continue
         if case.sglang and name.startswith("--kv-"):

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Rule, Severity
+from warmset.checks.kv import Connector
 from warmset.checks.text import Word
 
 _LOG = re.compile(r"failed to convert the KV cache specs to one unified type")
@@ -36,7 +37,7 @@ def check(case: Case) -> Iterator[Answer]:
         return
     forced = case.launch.flag("--no-disable-hybrid-kv-cache-manager") is not None
     unsupported = next((c for c in case.kv.offloading() if _supports(case, c.name) is False), None)
-    if unsupported is not None and not unsupported.fields.get("kv_connector_module_path"):
+    if unsupported is not None and not _own_class(case, unsupported):
         yield _unsupported(case, unsupported.name, unsupported.word)
         return
     mode = case.engine.default("hybrid_manager_with_connector")
@@ -70,6 +71,17 @@ def _supports(case: Case, name: str) -> bool | None:
         if fact is None or case.engine.default("hybrid_manager_with_connector") != "by_connector"
         else fact.hybrid
     )
+
+
+def _own_class(case: Case, connector: Connector) -> bool:
+    """Whether another module than vLLM's provides the connector, and may support the hybrid manager."""
+    module = connector.fields.get("kv_connector_module_path")
+    if not module:
+        return False
+    if not str(module).startswith("lmcache.") or not case.lmcache_known:
+        return True
+    fact = case.lmcache_engine.connector(connector.name)
+    return fact is not None and bool(fact.hybrid)
 
 
 def _unsupported(case: Case, name: str, word: Word) -> Hit:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Missing, Rule, Severity
-from warmset.checks.sizing import HostTier, budgets
-from warmset.units import GB, GIB, format_bytes
+from warmset.checks.sizing import HostTier, budgets, said
+from warmset.units import GB, GIB
 
 
 def check(case: Case) -> Iterator[Answer]:
@@ -19,9 +19,13 @@ def check(case: Case) -> Iterator[Answer]:
             yield worst
             continue
         if not known:
-            yield Missing("host memory", f"whether {format_bytes(tier.node_bytes)} fit: give --host-ram")
+            size = said(tier.node_bytes, tier.decimal)
+            yield Missing("host memory", f"whether {size} fit: give --host-ram")
         yield Hit(
-            f"the size is {tier.unit}: {tier.formula} on this machine", tier.at, "note", since=RULE.since
+            f"the size is {tier.unit}: {tier.formula} on this machine{_tokens(tier, case)}",
+            tier.at,
+            "note",
+            since=RULE.since,
         )
 
 
@@ -41,13 +45,22 @@ def _worst(tier: HostTier, case: Case) -> Hit | None:
                 "; pinned pages count as shared memory, and half of the memory is the usual limit for that"
             )
         return Hit(
-            f"the size is {tier.unit}: {tier.formula}, {over} {budget.words}{tail}",
+            f"the size is {tier.unit}: {tier.formula}, {over} {budget.words}{tail}{_tokens(tier, case)}",
             tier.at,
             severity,
             _fix(tier, budget.bytes, limit),
             confidence="medium" if tier.kind == "hicache-twice" else "high",
         )
     return None
+
+
+def _tokens(tier: HostTier, case: Case) -> str:
+    """What the ranks of one engine hold together, where the model is known: every rank keeps its own share."""
+    per_token = case.model.bytes_per_token
+    if per_token is None or tier.kind == "hicache-twice":
+        return ""
+    engine_bytes = tier.written_bytes * tier.ranks * case.nodes
+    return f"; the engine holds {engine_bytes / per_token:,.0f} tokens with it"
 
 
 def _fix(tier: HostTier, budget_bytes: int, limit: float) -> str:

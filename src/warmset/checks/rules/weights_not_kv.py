@@ -28,8 +28,8 @@ def check(case: Case) -> Iterator[Answer]:
     if attached:
         message += ", which the KV connector beside it offloads: one of the two is probably not meant"
     severity: Severity = "warning" if attached else "error"
-    if case.launch.origin in _FIELDS and not attached:
-        # A field of an operator: nobody chose this flag over the one for the KV cache.
+    if case.launch.origin in _FIELDS and not attached and not found[0].spelling.startswith("-"):
+        # A field of an operator or chart, not the flag: nobody chose it over the one for the KV cache.
         severity = "note"
     size = next((f"{f.number:g}" for f in found if f.name == "--cpu-offload-gb" and f.number), "GIB")
     yield Hit(message, found[0].word, severity, _fix(case, size, attached), since="all versions")
