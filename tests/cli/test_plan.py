@@ -275,3 +275,10 @@ def test_words_of_sglang_are_answered_for_sglang(
     assert payload["device"]["tokens"] in range(399_900, 400_001)
     for contradiction in (("--engine", "vllm@0.32"), ("--backend", "native")):
         assert warmset(*asked, *contradiction).code == 2
+
+
+def test_a_password_in_an_address_is_never_shown(warmset: Callable[..., Any]) -> None:
+    ran = warmset(*WORKED, "--sessions", 200, "--metrics", "http://user:sekret@127.0.0.1:1/")
+    assert ran.code == 2
+    assert "127.0.0.1:1/metrics" in ran.err
+    assert "sekret" not in ran.err + ran.out

@@ -7,7 +7,6 @@ from warmset.errors import InputError
 from warmset.units import MIB
 
 MAX_SOURCE_BYTES = 64 * MIB
-_TIMEOUT_SECONDS = 10.0
 
 
 def read_source(source: str, what: str) -> str:
@@ -16,7 +15,7 @@ def read_source(source: str, what: str) -> str:
     Raises InputError for what cannot be read, for more than 64 MiB, and for what is not text.
     """
     if source.startswith(("http://", "https://")):
-        return _decode(_fetch(source), source)
+        return _fetch(source)
     path = Path(source).expanduser()
     try:
         if path.is_dir():
@@ -33,30 +32,28 @@ def read_source(source: str, what: str) -> str:
     return _decode(data, source)
 
 
-def _fetch(url: str) -> bytes:
-    import httpx
+def _fetch(url: str) -> str:
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
+    from warmset.meters.http import access, client, fetch
 
     parts = urlsplit(url)
     address = url.rstrip("/") + "/metrics" if parts.path in ("", "/") and not parts.query else url
+
+    async def page() -> str:
+        how = access()
+        async with client(how) as session:
+            return await fetch(session, address, how)
+
     try:
-        with httpx.stream("GET", address, timeout=_TIMEOUT_SECONDS, follow_redirects=True) as response:
-            response.raise_for_status()
-            data = bytearray()
-            for chunk in response.iter_bytes():
-                data += chunk
-                if len(data) > MAX_SOURCE_BYTES:
-                    break
-            return bytes(data)
-    except httpx.HTTPStatusError as error:
+        # In a thread of its own: the caller may have a running event loop, as notebooks do.
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(lambda: asyncio.run(page())).result()
+    except InputError as error:
         raise InputError(
-            f"`{address}` answered {error.response.status_code}",
-            hint="give the server's metrics page, `…/metrics`",
-        ) from None
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        reason = str(error) or type(error).__name__
-        raise InputError(
-            f"cannot reach `{address}`: {reason[:200]}",
-            hint="check the address, or save the page and give the file",
+            error.message,
+            hint="check the address (a token is read from WARMSET_TOKEN), or save the page and give the file",
         ) from None
 
 
