@@ -252,7 +252,7 @@ def test_rows_of_states_follow_the_version() -> None:
     old = plan(model, engine=engine("vllm@0.28"), **given)
     assert old.tier.inclusive_bytes == 50 * (full + states * 9) * -(-row // 4096) * 4096
     new = plan(model, engine=engine("vllm@0.32"), **given)
-    assert new.tier.inclusive_bytes == 50 * (full + states * 4) * -(-row // 4096) * 4096
+    assert new.tier.inclusive_bytes == 50 * (full + 2 + states * 3) * -(-row // 4096) * 4096
 
 
 def test_small_blocks_of_compressed_models_store_little() -> None:

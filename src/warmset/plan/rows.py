@@ -20,6 +20,7 @@ def session_rows(footprint: Footprint, context_tokens: int, server: Engine) -> i
     """Rows that one session of `context_tokens` takes, all groups of layers together."""
     pages = [table.first for table in footprint.tables]
     alignment = _alignment_tokens(footprint, server)
+    partial = _keeps_prompt_ends(server) and any(page.kind == "state" for page in pages)
     rows = 0
     for page in pages:
         if page.kind == "cross":
@@ -37,6 +38,8 @@ def session_rows(footprint: Footprint, context_tokens: int, server: Engine) -> i
             )
         else:
             rows += context_tokens // _chunk_tokens(page, footprint)
+            # The block that a prompt's end leaves unfilled is stored beside its state.
+            rows += TAILS if partial else 0
     return rows
 
 
@@ -59,12 +62,12 @@ def window_rows(
 
 
 def state_rows(context_tokens: int, server: Engine) -> int:
-    """Rows of one group with recurrent state: a snapshot at the end of each prefill step, or of the last prompts.
+    """Rows of one group with recurrent state: a snapshot at the end of each prefill step, or of prompts alone.
 
-    The end of a prompt is kept twice: at its last block boundary and at its very end.
+    A prompt's end is kept at its last block boundary and at its very end; of the last one only what was read matters.
     """
-    if server.default("native_tier_states") == "prompt_ends":
-        return 2 * TAILS
+    if _keeps_prompt_ends(server):
+        return 1 + 2
     return context_tokens // PREFILL_STEP_TOKENS + 1
 
 
@@ -75,6 +78,10 @@ def keeps_every_window_block(footprint: Footprint, server: Engine) -> bool:
 
 def _keeps_tails(server: Engine) -> bool:
     return bool(server.default("native_tier_windows") == "prompt_ends")
+
+
+def _keeps_prompt_ends(server: Engine) -> bool:
+    return bool(server.default("native_tier_states") == "prompt_ends")
 
 
 def _alignment_tokens(footprint: Footprint, server: Engine) -> int | None:
