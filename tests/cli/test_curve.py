@@ -56,6 +56,25 @@ def test_capacities_as_people_write_them(warmset, trace: str) -> None:  # type: 
     assert [p["capacity_blocks"] for p in found["points"]] == sorted(expected)
 
 
+@pytest.mark.parametrize("how", [(), ("--sample", 1), ("--sample", 1, "--workers", 1)])
+def test_what_was_skipped_is_counted(warmset, tmp_path: Path, how: tuple[object, ...]) -> None:  # type: ignore[no-untyped-def]
+    row = {"timestamp": 1, "input_length": 64, "output_length": 1, "hash_ids": [1, 2, 3, 4]}
+    path = tmp_path / "t.jsonl"
+    path.write_text("\n".join([json.dumps(row)] * 20 + ["{broken"]) + "\n")
+    ran = warmset("curve", f"mooncake:{path}", "--block-tokens", 16, "--skip-bad", *how, "-o", "json")
+    assert ran.code == 0, ran.err
+    assert ran.json()["skipped_requests"] == 1
+    assert [count["requests"] for count in ran.json()["skipped"].values()] == [1]
+    assert "skipped 1: not valid JSON" in ran.err
+
+
+def test_long_reading_says_how_far_it_is(warmset, trace: str, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr("warmset.cli.progress._BAR_AFTER_SECONDS", 0)
+    monkeypatch.setattr("warmset.cli.progress._LINE_EVERY_SECONDS", 0)
+    assert "reading: 100% …" in warmset("curve", trace, "--block-tokens", 16).err
+    assert "reading" not in warmset("curve", trace, "--block-tokens", 16, "--quiet").err
+
+
 def test_bytes_with_a_model(warmset, trace: str) -> None:  # type: ignore[no-untyped-def]
     found = curve(
         warmset, trace, "--block-tokens", 16, "--model", "llama-3.1-8b", "--capacities", "100,1GiB",

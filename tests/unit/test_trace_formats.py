@@ -361,6 +361,26 @@ def test_parquet_with_lists(tmp_path: Path) -> None:
         load(path, block_tokens=16)
 
 
+def test_parquet_times_say_their_unit(tmp_path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    table = pa.table(
+        {
+            "time": pa.array([0, 2_500_000], pa.timestamp("us")),
+            "input_tokens": [32, 32],
+            "blocks": [[2**63, 1], [2**63, 2]],
+        },
+        schema=pa.schema(
+            {"time": pa.timestamp("us"), "input_tokens": pa.int64(), "blocks": pa.list_(pa.uint64())}
+        ),
+    )
+    path = tmp_path / "t.parquet"
+    parquet.write_table(table, path)
+    assert load(path, block_tokens=16).arrival_seconds.tolist() == [0, 2.5]
+    assert load(path, block_tokens=16, time_unit="ms").arrival_seconds.tolist() == [0, 2.5]
+
+
 def test_unknown_formats(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "t.jsonl", {"a": 1})
     with pytest.raises(InputError, match="cannot tell the format"):

@@ -1,12 +1,14 @@
 """`warmset curve`: what hit rate each capacity buys on real traffic."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from warmset.cli.options import BYTES, RATIO, output_options, talk
+from warmset.cli.progress import progress
 from warmset.cli.trace import read_options, reading_options
 from warmset.errors import InputError
 from warmset.report.emit import emit
@@ -166,19 +168,25 @@ def command(
     if sample is None and (workers is not None or scheduler is not None or is_many(trace)):
         raise InputError("many files, or many machines, need a sample", hint="add `--sample 0.01`")
     if sample is not None and chunk_tokens is None and concurrency is None and not options.sort:
-        answer = _sampled(trace, options, ask, sample, seed, warmup, workers, scheduler)
+        with progress("sampling", quiet=quiet) as show:
+            answer = _sampled(
+                trace, replace(options, progress=show), ask, sample, seed, warmup, workers, scheduler
+            )
     else:
-        found = read(trace, options)
+        with progress("reading", quiet=quiet) as show:
+            found = read(trace, replace(options, progress=show))
         traffic = found.trace
         for note in found.notes:
             talk(note, quiet=quiet)
-        for reason, count in found.skipped.items():
-            talk(f"skipped {count:,}: {reason}", quiet=quiet)
         if chunk_tokens is not None:
             from warmset.curves.chunks import in_chunks
 
             traffic = in_chunks(traffic, chunk_tokens)
-        answer = study(traffic, ask(traffic.block_tokens, traffic.unique_blocks))
+        answer = replace(
+            study(traffic, ask(traffic.block_tokens, traffic.unique_blocks)), skipped=found.skipped
+        )
+    for reason, count in answer.skipped.items():
+        talk(f"skipped {count:,}: {reason}", quiet=quiet)
     if html is not None:
         from warmset.report.curve_html import to_html
 
@@ -211,6 +219,7 @@ def _sampled(
     from warmset.curves.study import study_curve
 
     shards = list_shards(trace)
+    skipped: dict[str, int] = {}
     if workers is not None or scheduler is not None:
         from warmset.curves.distributed import distributed_curve
 
@@ -222,13 +231,16 @@ def _sampled(
             options=options,
             scheduler=scheduler,
             workers=2 if workers is None else workers,
+            skipped=skipped,
         )
     else:
         skip = 0
         if warmup:
             skip = int(sum(part.requests for part in stream_shards(shards, options)) * warmup)
-        curve = sampled_curve(stream_shards(shards, options), ratio=ratio, seed=seed, warmup_requests=skip)
-    return study_curve(curve, ask(curve.block_tokens, curve.unique_blocks), source=place_of(trace))
+        parts = stream_shards(shards, options, skipped)
+        curve = sampled_curve(parts, ratio=ratio, seed=seed, warmup_requests=skip)
+    answer = study_curve(curve, ask(curve.block_tokens, curve.unique_blocks), source=place_of(trace))
+    return replace(answer, skipped=skipped)
 
 
 def _bytes_per_token(model: str, kv_dtype: str, tp: int) -> float:

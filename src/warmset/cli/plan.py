@@ -1,11 +1,13 @@
 """`warmset plan`: decide whether to offload KV cache, and size the tier."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from warmset.cli.options import BYTES, RATIO, TOKENS, F, output_options, talk
+from warmset.cli.progress import progress
 from warmset.cli.trace import READING, read_options, reading_options
 from warmset.report.emit import emit
 
@@ -180,7 +182,8 @@ def _traffic(given: dict[str, Any], *, quiet: bool) -> dict[str, Any]:
         return {}
     from warmset.traces import read
 
-    found = read(given["trace"], read_options(given))
+    with progress("reading", quiet=quiet) as show:
+        found = read(given["trace"], replace(read_options(given), progress=show))
     for note in found.notes:
         talk(note, quiet=quiet)
     for reason, count in found.skipped.items():

@@ -1,11 +1,13 @@
 """`warmset trace`: look at, convert, generate and anonymise traffic."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import click
 
 from warmset.cli.options import BYTES, TOKENS, output_options
+from warmset.cli.progress import progress
 
 F = TypeVar("F", bound=Callable[..., Any])
 _EPILOG = "Exit status: 0 done, 2 bad usage or input (with the line at fault)."
@@ -103,7 +105,8 @@ def info_command(source: str, form: str, color: str, quiet: bool, **reading: Any
     from warmset.traces.info import info
     from warmset.traces.reading import read
 
-    result = read(source, read_options(reading))
+    with progress("reading", quiet=quiet) as show:
+        result = read(source, replace(read_options(reading), progress=show))
     facts = info(result.trace)
     emit(form, lambda: payload(result, facts), lambda: document(result, facts), color=color)
 
@@ -144,7 +147,8 @@ def convert_command(
     from warmset.traces.reading import read
     from warmset.traces.writing import write
 
-    result = read(source, read_options(reading))
+    with progress("reading", quiet=quiet) as show:
+        result = read(source, replace(read_options(reading), progress=show))
     write(result.trace, destination, to, overwrite=force)
     _report(destination, to, result.trace, result, form, color)
 
@@ -170,7 +174,8 @@ def anonymise_command(
     from warmset.traces.anonymise import write_anonymised
     from warmset.traces.reading import read
 
-    result = read(source, read_options(reading))
+    with progress("reading", quiet=quiet) as show:
+        result = read(source, replace(read_options(reading), progress=show))
     write_anonymised(result.trace, destination, to, overwrite=force)
     _report(destination, to, result.trace, result, form, color)
 

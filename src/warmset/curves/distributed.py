@@ -7,7 +7,7 @@ equals the one-machine curve bit for bit, on any number of workers.
 
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -33,11 +33,13 @@ def distributed_curve(
     scheduler: str | None = None,
     workers: int = 2,
     max_blocks: int = DEFAULT_MAX_BLOCKS,
+    skipped: dict[str, int] | None = None,
 ) -> Curve:
     """`sampled_curve` over shards in order of time, on the cluster at `scheduler`.
 
     Without a scheduler, a cluster of `workers` processes is started here for the time of the call. Workers
-    must see the shards under the same names (a shared disk, or an object store).
+    must see the shards under the same names (a shared disk, or an object store). What they left out is added to
+    `skipped`; progress is told in shards.
     Raises InputError when the extra `distributed` is not installed, when the scheduler does not answer, and
     for what any worker finds wrong in its shard.
     """
@@ -51,7 +53,8 @@ def distributed_curve(
     pilot, _ = pilot_of(stream_shards(shards, options))
     draw = make_draw(pilot, ratio, seed)
     # A shard without a full block must not guess another block size.
-    options = replace(options, block_tokens=pilot[0].block_tokens)
+    progress = options.progress or (lambda done, total: None)
+    options = replace(options, block_tokens=pilot[0].block_tokens, progress=None)
     del pilot
     with ExitStack() as stack:
         client = _client(stack, scheduler, workers)
@@ -59,14 +62,17 @@ def distributed_curve(
         if warmup_ratio:
             counts = client.gather(client.map(count_shard, shards, options=options))
             skip = math.floor(sum(_checked(found) for found in counts) * warmup_ratio)
-        samples = _in_order(client, shards, draw, options)
+        samples = _in_order(client, shards, draw, options, progress, {} if skipped is None else skipped)
         return curve_of_samples(samples, draw, warmup_requests=skip, max_blocks=max_blocks)
 
 
-def sample_shard(shard: str, draw: Draw, options: ReadOptions) -> list[Sample] | dict[str, str | None]:
-    """What a worker does: the samples of one shard, or what is wrong with it (errors may not travel)."""
+def sample_shard(
+    shard: str, draw: Draw, options: ReadOptions
+) -> tuple[list[Sample], dict[str, int]] | dict[str, str | None]:
+    """What a worker does: samples of one shard and what it skipped, or what is wrong (errors may not travel)."""
+    skipped: dict[str, int] = {}
     try:
-        return [sample(part, draw) for part in stream_shard(shard, options)]
+        return [sample(part, draw) for part in stream_shard(shard, options, skipped)], skipped
     except WarmsetError as error:
         return {"message": error.message, "hint": error.hint}
 
@@ -85,18 +91,31 @@ def _checked(found: Any) -> Any:
     return found
 
 
-def _in_order(client: Any, shards: tuple[str, ...], draw: Draw, options: ReadOptions) -> Iterator[Sample]:
+def _in_order(
+    client: Any,
+    shards: tuple[str, ...],
+    draw: Draw,
+    options: ReadOptions,
+    progress: Callable[[int, int], None],
+    skipped: dict[str, int],
+) -> Iterator[Sample]:
     shared = client.scatter(draw, broadcast=True)
     threads = sum(client.nthreads().values())
     waiting: deque[Any] = deque()
     todo = iter(shards)
+    done = 0
     try:
         while True:
             while len(waiting) < _AHEAD * max(1, threads) and (shard := next(todo, None)) is not None:
                 waiting.append(client.submit(sample_shard, shard, shared, options, pure=False))
             if not waiting:
                 return
-            yield from _checked(waiting.popleft().result())
+            samples, left_out = _checked(waiting.popleft().result())
+            for reason, count in left_out.items():
+                skipped[reason] = skipped.get(reason, 0) + count
+            yield from samples
+            done += 1
+            progress(done, len(shards))
     finally:
         client.cancel(list(waiting))
 

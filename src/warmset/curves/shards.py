@@ -4,6 +4,7 @@ import glob
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,20 +51,30 @@ def is_many(location: str) -> bool:
     return "*" in place and not Path(place).exists()
 
 
-def stream_shard(shard: str, options: ReadOptions) -> Iterator[Trace]:
-    """One shard in parts, by way of a temporary copy where it is in an object store."""
+def stream_shard(shard: str, options: ReadOptions, skipped: dict[str, int] | None = None) -> Iterator[Trace]:
+    """One shard in parts, by way of a temporary copy where it is in an object store; `skipped` as in `stream`."""
     prefix, place = _split(shard)
     if not place.startswith(_STORES):
-        yield from stream(shard, options=options)
+        yield from stream(shard, options=options, skipped=skipped)
         return
     with _copied(place) as path:
-        yield from stream(f"{prefix}{path}", options=options)
+        yield from stream(f"{prefix}{path}", options=options, skipped=skipped)
 
 
-def stream_shards(shards: tuple[str, ...], options: ReadOptions) -> Iterator[Trace]:
+def stream_shards(
+    shards: tuple[str, ...], options: ReadOptions, skipped: dict[str, int] | None = None
+) -> Iterator[Trace]:
     """All shards in order, as one trace in parts."""
-    for shard in shards:
-        yield from stream_shard(shard, options)
+    for index, shard in enumerate(shards):
+        yield from stream_shard(shard, _within(options, index, len(shards)), skipped)
+
+
+def _within(options: ReadOptions, index: int, shards: int) -> ReadOptions:
+    """Progress through one shard as progress through all; shards count alike, whatever their size."""
+    whole = options.progress
+    if whole is None:
+        return options
+    return replace(options, progress=lambda done, total: whole(index * total + done, shards * total))
 
 
 def _is_folder_of_shards(prefix: str, place: str) -> bool:

@@ -1,7 +1,7 @@
 """One question put to a trace: what does each capacity buy, and where does it stop paying."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -78,7 +78,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """The answer: the LRU curve behind it, the points asked for, and the capacities worth a look."""
+    """The answer: the LRU curve behind it, the points asked for, and the capacities worth a look.
+
+    `skipped` is what reading left out: reason → requests.
+    """
 
     question: Question
     source: str
@@ -86,6 +89,7 @@ class Study:
     points: tuple[Point, ...]
     knee: Size
     size: Size
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
 
 def study(trace: Trace, question: Question) -> Study:

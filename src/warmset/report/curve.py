@@ -61,6 +61,8 @@ def payload(study: Study) -> dict[str, Any]:
             "error_bound_ratio": sampling.error_ratio,
             "error_bound_from_capacity_blocks": sampling.error_from_blocks,
         },
+        "skipped_requests": sum(study.skipped.values()),
+        "skipped": {reason: {"requests": count} for reason, count in study.skipped.items()},
         "notes": notes(study),
     }
 

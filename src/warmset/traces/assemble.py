@@ -124,7 +124,7 @@ class _Checked:
             self.block_tokens = given
             self._conflict(rows)
         self.block_tokens = block_tokens_of(rows, given, self._problems)
-        unit = self._options.time_unit or self._time_unit
+        unit = rows.time_unit or self._options.time_unit or self._time_unit
         self.units_per_second = TIME_UNITS[unit] if unit else units_per_second(rows.times, self._problems)
 
     def _conflict(self, rows: Rows) -> None:

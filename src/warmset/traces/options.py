@@ -1,6 +1,6 @@
 """What a caller may say about a trace file that the file does not say itself."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,7 @@ class ReadOptions:
         max_bytes: bound on the size after decompression.
         tokenizer: a `tokenizer.json`, for formats that hold text; None counts one token per byte.
         columns: our column → the file's column, for CSV and Parquet.
+        progress: called now and then with (bytes read of the file, its size), for formats of one request per line.
     """
 
     block_tokens: int | None = None
@@ -31,3 +32,4 @@ class ReadOptions:
     max_bytes: int | None = None
     tokenizer: str | Path | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    progress: Callable[[int, int], None] | None = field(default=None, compare=False, repr=False)

@@ -70,16 +70,22 @@ def stream(
     source: str | Path,
     requests_per_chunk: int = DEFAULT_REQUESTS_PER_CHUNK,
     options: ReadOptions | None = None,
+    *,
+    skipped: dict[str, int] | None = None,
 ) -> Iterator[Trace]:
     """The trace in chunks of at most `requests_per_chunk` requests, for files larger than memory.
 
     Block ids are 64-bit labels that are equal across chunks, not dense; `unique_blocks` is -1.
+    `skipped` (reason → rows) is added to when the last chunk has been taken.
     """
     _, module, file, options, problems = _prepare(source, options)
     if options.sort:
         raise InputError("a stream cannot be sorted by time", hint="sort the file first")
     rows = module.read(file, options, problems)
-    return assemble_stream(rows, options, problems, module.TIME_UNIT, requests_per_chunk)
+    yield from assemble_stream(rows, options, problems, module.TIME_UNIT, requests_per_chunk)
+    if skipped is not None:
+        for reason, count in problems.skipped.items():
+            skipped[reason] = skipped.get(reason, 0) + count
 
 
 def split_format(source: str | Path) -> tuple[str | None, str]:
@@ -106,7 +112,7 @@ def _prepare(
             f"`{options.block_tokens}` tokens per block make no sense", hint="servers use 16 to 1024"
         )
     name, path = split_format(source)
-    file = Source(path, max_bytes=options.max_bytes, salvage=options.skip_bad)
+    file = Source(path, max_bytes=options.max_bytes, salvage=options.skip_bad, progress=options.progress)
     name = name or detect(file)
     module = importlib.import_module(FORMATS[name])
     return name, module, file, options, Problems(path, options.skip_bad)

@@ -23,6 +23,7 @@ class Rows:
         sessions: one hashable label per request (None where unknown), or None without sessions.
         tokens_per_block: int32 tokens of each access, or None for the rule of `Trace`.
         block_tokens: tokens per full block where the file says so.
+        time_unit: unit of `times` where the file says so.
     """
 
     labels: NDArray[np.uint64]
@@ -34,6 +35,7 @@ class Rows:
     sessions: Sequence[object] | None = None
     tokens_per_block: NDArray[np.int32] | None = None
     block_tokens: int | None = None
+    time_unit: str | None = None
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -59,6 +61,7 @@ class Rows:
             None if self.sessions is None else [self.sessions[i] for i in order],
             None if self.tokens_per_block is None else self.tokens_per_block[gather],
             self.block_tokens,
+            self.time_unit,
         )
 
     def keep(self, mask: NDArray[np.bool_]) -> "Rows":
@@ -74,6 +77,7 @@ class Rows:
             None if self.sessions is None else [s for s, m in zip(self.sessions, mask, strict=True) if m],
             None if self.tokens_per_block is None else self.tokens_per_block[accesses],
             self.block_tokens,
+            self.time_unit,
         )
 
 
@@ -82,6 +86,7 @@ class RowsBuilder:
     """Collects requests one at a time, for readers that parse row by row."""
 
     block_tokens: int | None = None
+    time_unit: str | None = None
     _labels: list[int] = field(default_factory=list)
     _tokens: list[int] = field(default_factory=list)
     _scalars: list[tuple[int, float, int, int, int, object, bool]] = field(default_factory=list)
@@ -125,6 +130,7 @@ class RowsBuilder:
             sessions if any(s is not None for s in sessions) else None,
             np.array(self._tokens, np.int32) if any(listed) else None,
             self.block_tokens,
+            self.time_unit,
         )
         self._labels, self._tokens, self._scalars = [], [], []
         return rows

@@ -2,7 +2,7 @@
 
 import gzip
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -31,11 +31,20 @@ class Source:
             such files behind.
     """
 
-    def __init__(self, path: str | Path, *, max_bytes: int | None = None, salvage: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        max_bytes: int | None = None,
+        salvage: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
         self.path = Path(path)
         self.cut_short = False
         self.salvage = salvage
         self._max_bytes = max_bytes
+        self._progress = progress
+        self._raw: IO[bytes] | None = None
 
     def open(self) -> IO[bytes]:
         """The decompressed bytes from the start; the caller closes."""
@@ -47,6 +56,7 @@ class Source:
             raise InputError(f"`{self.path}` is a directory", hint="name one trace file in it") from None
         except OSError as error:
             raise InputError(f"cannot read `{self.path}`: {error.strerror}") from None
+        self._raw = raw
         magic = raw.peek(4)[:4]
         limit = self._max_bytes
         if magic.startswith((_GZIP, _ZSTD)) and limit is None:
@@ -88,6 +98,7 @@ class Source:
         first_line, kept = 1, b""
         with self.open() as stream:
             while piece := stream.read(chunk_bytes):
+                self._report()
                 end = piece.rfind(b"\n") + 1
                 if not end:
                     kept += piece
@@ -102,6 +113,11 @@ class Source:
                 first_line += chunk.count(b"\n")
         if kept:
             yield first_line, kept
+
+    def _report(self) -> None:
+        """Progress through the file as it is stored, compressed or not."""
+        if self._progress is not None and self._raw is not None:
+            self._progress(self._raw.tell(), self.path.stat().st_size)
 
 
 class _Zstd:

@@ -7,6 +7,7 @@ file's own names. `blocks` is a list column, or text of ids split by blanks, com
 import math
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 from warmset.errors import InputError
@@ -80,8 +81,10 @@ def _add(rows: RowsBuilder, number: int, row: dict[str, Any], options: ReadOptio
         blocks = [blocks]
     labels = [fields.label(block) for block in blocks]
     moment = row["time"]
-    if hasattr(moment, "timestamp"):
-        row["time"] = moment.timestamp()
+    if isinstance(moment, datetime):
+        # Without a zone, a local one would make an hour of a change to summer time.
+        zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        row["time"], rows.time_unit = zoned.timestamp(), "s"
     time = fields.time(row, "time") if moment is not None else math.nan
     rows.add(
         number,
