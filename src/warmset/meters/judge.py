@@ -15,6 +15,7 @@ from warmset.meters.meters import Meters
 from warmset.meters.thresholds import DEFAULTS, Thresholds
 from warmset.meters.verdict import Comparison, Confidence, Evidence, Name, Verdict
 from warmset.meters.weigh import weigh
+from warmset.units import format_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +288,17 @@ def _not_needed(c: Case) -> Verdict | None:
             "high" if (m.requests or 0) >= t.min_requests else "medium",
             steps.not_needed(m),
         )
+    stored, capacity = tier.lifetime_stored_bytes, tier.capacity_bytes
+    if stored and capacity is not None and stored <= capacity * tier.engines:
+        return _answer(
+            c,
+            "not_needed",
+            "tier_keeps_all",
+            f"all {format_bytes(stored)} stored since the start still lie in the tier "
+            f"({format_bytes(capacity * tier.engines)}), and none of it is asked for: what returns, the device has",
+            "high" if (m.requests or 0) >= t.min_requests else "medium",
+            steps.not_needed(m),
+        )
     if c.device >= t.device_serves_ratio:
         return _answer(
             c,
@@ -369,7 +381,7 @@ def _idle(c: Case) -> Verdict | None:
 
 
 def _weigh(c: Case) -> Verdict:
-    name, reason, summary, confidence, next_steps = weigh(c.m, c.base, c.comparisons, c.comparable)
+    name, reason, summary, confidence, next_steps = weigh(c.m, c.base, c.comparisons, c.comparable, c.t)
     return _answer(c, name, reason, summary, confidence, next_steps)
 
 

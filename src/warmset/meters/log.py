@@ -21,7 +21,7 @@ _FAULTS = (
     ("p2p_layout_mismatch", re.compile(r"rejecting peer connect: block_len mismatch")),
     (
         "simple_offload_without_prefix_caching",
-        re.compile(r"SimpleCPUOffload.*prefix caching.*disabled", re.IGNORECASE),
+        re.compile(r"prefix caching disabled, disabling CPU offload"),
     ),
     ("stores_refused", re.compile(r"[Cc]annot store chunks")),
 )

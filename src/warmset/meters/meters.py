@@ -8,9 +8,9 @@ from warmset.meters.log import LogFacts
 from warmset.meters.lower import TierMeters, tier_meters
 from warmset.meters.quantiles import Estimate, Histogram, Z, proportion, quantile
 from warmset.meters.readings import Reading, Readings, read
-from warmset.meters.tier import Tier, find_tier
+from warmset.meters.tier import Tier, find_tier, hicache_shows
 from warmset.meters.window import Window
-from warmset.servers import Engine
+from warmset.servers import Engine, Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,17 +252,19 @@ def _tokens(
         device = by_source.get("local_cache_hit", device)
         external = by_source.get("external_kv_transfer", external) if external is None else external
     elif hits is not None and lookups is not None and total is not None and lookups.value > total.value > 0:
-        # Counted on every attempt to schedule, up to 0.26: the ratio holds, the amounts do not.
-        device = type(hits)(hits.value / lookups.value * total.value, hits.metric)
+        # Counted on every attempt to schedule, up to 0.26: the amounts do not hold, and the ratio roughly.
+        device, how = _without_retries(r, hits, lookups, total, queries)
         notes.append(
             f"{lookups.metric} exceeds the prompt tokens by {lookups.value / total.value - 1:.0%}: lookups were "
-            "retried, so the device's hits are scaled to the prompt tokens"
+            f"retried, so the device's hits are {how}"
         )
     if r.engine.server == "sglang":
         if by_tier:
             device = by_tier.get("device")
             below = [v for k, v in by_tier.items() if k != "device"]
-            external = type(below[0])(math.fsum(v.value for v in below), below[0].metric) if below else None
+            external = Reading(math.fsum(v.value for v in below), below[0].metric) if below else None
+            if external is None and hicache_shows(r):
+                external = Reading(0.0, next(iter(by_tier.values())).metric)  # children appear on first use
         else:
             notes.append(
                 "this version counts cached tokens of all tiers together: the tier's share is not known"
@@ -301,6 +303,19 @@ def _tokens(
         computed_value,
         tiers,
     )
+
+
+def _without_retries(
+    r: Readings, hits: Reading, lookups: Reading, total: Reading, queries: Reading | None
+) -> tuple[Reading, str]:
+    """Device hits where lookups were counted on every attempt, and how they were found."""
+    # The tier is asked once per request, from 0.14 on for what the device did not have; before, for everything.
+    missed_only = r.assumed or r.engine.version >= Version.parse("0.14")
+    if queries is not None and missed_only and 0 < queries.value < total.value:
+        return Reading(
+            total.value - queries.value, queries.metric
+        ), "the prompt tokens that the tier was not asked for"
+    return Reading(hits.value / lookups.value * total.value, hits.metric), "scaled to the prompt tokens"
 
 
 def _lmcache_tiers(r: Readings, sources: dict[str, str]) -> dict[str, float]:

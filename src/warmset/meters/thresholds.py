@@ -20,13 +20,17 @@ class Thresholds:
         served_ratio: the tier serves something from this share on; below, it is idle for all that matters.
         device_serves_ratio: with an idle tier, a device that serves at least this share serves the reuse there is.
         thrash_load_ratio: loaded bytes below this share of the stored bytes are little (of stored bytes).
-        thrash_store_ratio: stores that reach this share of the computed tokens keep pace with traffic (of
-        computed tokens). thrash_served_ratio: a tier that serves at least this share is not thrashing,
-        whatever it writes. restore_margin: stored tokens above this multiple of the computed tokens were
-        stored more than once. no_gain_ratio: against a baseline, more combined hits than this many points are
-        new reuse. traffic_change: a relative change of the mean prompt length beyond this, and beyond its interval, is
-        other traffic. suspect_ratio: hits above this share of the prompt tokens are impossible, so the
-        counters do not belong together.
+        thrash_store_ratio: stores that reach this share of the computed tokens keep pace with traffic (of computed
+            tokens).
+        thrash_served_ratio: a tier that serves at least this share is not thrashing, whatever it writes.
+        restore_margin: stored tokens above this multiple of the computed tokens were stored more than once.
+        paid_ratio: without a baseline, seconds paid up to this share of the upper estimate of seconds saved are a
+            gain, also where the lower estimate does not reach them (of seconds saved).
+        no_gain_ratio: against a baseline, more combined hits than this many points are new reuse.
+        traffic_change: a relative change of the mean prompt length beyond this, and beyond its interval, is other
+            traffic.
+        suspect_ratio: hits above this share of the prompt tokens are impossible, so the counters do not belong
+            together.
     """
 
     min_requests: float = 20
@@ -40,6 +44,7 @@ class Thresholds:
     thrash_served_ratio: float = 0.05
     restore_margin: float = 1.01
     no_gain_ratio: float = 0.02
+    paid_ratio: float = 0.25
     traffic_change: float = 0.2
     suspect_ratio: float = 1.05
 

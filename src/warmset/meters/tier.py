@@ -19,6 +19,12 @@ _BY_PREFIX = (
 _TRANSFER_PREFIXES = ("vllm:nixl_", "vllm:mooncake_xfer", "vllm:mooncake_bytes_transferred")
 # Measured: a load of these happens before the forward pass, inside what the server calls prefill.
 _LOADS_INSIDE_PREFILL = frozenset({"LMCacheConnectorV1"})
+_HICACHE_PREFIXES = (
+    "sglang:hicache_",
+    "sglang:load_back_",
+    "sglang:backuped_tokens",
+    "sglang:prefetched_tokens",
+)
 _LMCACHE_CHUNK_TOKENS = 256.0
 
 
@@ -41,7 +47,7 @@ class Tier:
         kv_dtype: the KV cache's data type as configured, empty where unknown.
         speculative: speculative decoding is at work.
         stores_skipped: stores that a threshold held back.
-        stored_ever: the store counter since the start, in its own unit; None where there is none.
+        lifetime_stored_bytes: bytes stored since the server started, over all engines; None where not exported.
         loads_inside_prefill: see causal accounting.
         log_faults: fault signatures that the server's log shows.
         notes: for the reader.
@@ -64,7 +70,7 @@ class Tier:
     kv_dtype: str
     speculative: bool
     stores_skipped: float
-    stored_ever: float | None
+    lifetime_stored_bytes: float | None
     loads_inside_prefill: bool
     log_faults: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -119,11 +125,7 @@ def find_tier(
             "stored bytes over computed tokens (rough)",
         )
     capacity_tokens, capacity_bytes, source = _capacity(r, tier_bytes, facts, per_token, chunk)
-    ever = (
-        r.lifetime("store_bytes")
-        or r.lifetime("transfer_bytes", transfer_type="GPU_to_CPU")
-        or r.lifetime("store_tokens", "lmcache")
-    )
+    ever = r.lifetime("store_bytes") or r.lifetime("transfer_bytes", transfer_type="GPU_to_CPU")
     skipped = r.counter("stores_skipped")
     return Tier(
         present=present or tier_bytes is not None,
@@ -143,7 +145,7 @@ def find_tier(
         kv_dtype=next((row["cache_dtype"] for row in config if row.get("cache_dtype")), ""),
         speculative=r.moved("vllm:spec_decode_num_draft"),
         stores_skipped=skipped.value if skipped else 0.0,
-        stored_ever=ever.value if ever else None,
+        lifetime_stored_bytes=ever.value if ever else None,
         loads_inside_prefill=connector in _LOADS_INSIDE_PREFILL,
         log_faults=facts.faults,
         notes=_notes(r, connector),
@@ -155,14 +157,8 @@ def _connector(r: Readings, config: list[dict[str, str]]) -> str | None:
         if r.exported(prefix):
             return name
     if r.engine.server == "sglang":
-        hicache = (
-            "sglang:hicache_",
-            "sglang:load_back_",
-            "sglang:backuped_tokens",
-            "sglang:prefetched_tokens",
-        )
         split = r.counter_by("prompt_tokens_cached_by_source", "cache_source")
-        return "HiCache" if any(map(r.exported, hicache)) or split.keys() & {"host", "storage"} else None
+        return "HiCache" if hicache_shows(r) or split.keys() & {"host", "storage"} else None
     if any(row.get("kv_offloading_size", "None") not in ("None", "", "0", "0.0") for row in config):
         backend = next((row.get("kv_offloading_backend") for row in config), None)
         return "LMCacheConnectorV1" if backend == "lmcache" else "OffloadingConnector"
@@ -171,6 +167,11 @@ def _connector(r: Readings, config: list[dict[str, str]]) -> str | None:
     if (looked_up is not None and looked_up.value > 0) or (hit is not None and hit.value > 0):
         return "unnamed connector"
     return None
+
+
+def hicache_shows(r: Readings) -> bool:
+    """Whether SGLang exports anything that only HiCache does."""
+    return any(map(r.exported, _HICACHE_PREFIXES))
 
 
 def _capacity(

@@ -9,6 +9,7 @@ from warmset.meters.baseline import Baseline
 from warmset.meters.causal import Accounts, against_baseline
 from warmset.meters.meters import Meters
 from warmset.meters.quantiles import Estimate
+from warmset.meters.thresholds import Thresholds
 from warmset.meters.verdict import Comparison, Confidence, Name, Step
 
 Weighed = tuple[Name, str, str, Confidence, list[Step]]
@@ -29,7 +30,9 @@ def accounts_of(m: Meters, base: Baseline | None) -> Accounts:
     )
 
 
-def weigh(m: Meters, base: Baseline | None, comparisons: Sequence[Comparison], comparable: bool) -> Weighed:
+def weigh(
+    m: Meters, base: Baseline | None, comparisons: Sequence[Comparison], comparable: bool, t: Thresholds
+) -> Weighed:
     """Name, reason, summary, confidence and next steps for a tier that serves something.
 
     `comparable` says whether the traffic of the two windows allows comparing latencies.
@@ -96,6 +99,20 @@ def weigh(m: Meters, base: Baseline | None, comparisons: Sequence[Comparison], c
             f"the tier supplied {supplied}, and {_names(better)} improved",
             "medium",
             steps.helping(m),
+        )
+    if (
+        balance == "between"
+        and base is None
+        and saved is not None
+        and (paid or 0.0) <= t.paid_ratio * saved.value
+    ):
+        return (
+            "helping",
+            "paid_little",
+            f"the tier supplied {supplied}: {account}, and only if nearly all of the prefill were a fixed cost of "
+            "each request would that be a loss",
+            "low",
+            steps.helping_unproven(m, base),
         )
     if balance == "between":
         return (
