@@ -1,5 +1,6 @@
 """Reports a study of hit rate against capacity: table, chart in the terminal, JSON."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,9 @@ def line(study: Study) -> list[tuple[int, float]]:
     """The LRU curve as (capacity in blocks, hit ratio), thinned to what a screen shows."""
     curve = study.curve
     top = max(1, curve.ceiling_capacity_blocks, *(p.capacity_blocks for p in study.points))
-    spread = {round(c) for c in np.geomspace(1, top, _LINE_POINTS)}
+    # Far below the smallest capacity that anyone asks about there is nothing to see.
+    low = max(1, min((p.capacity_blocks for p in study.points), default=1) // 4)
+    spread = {round(c) for c in np.geomspace(low, top, _LINE_POINTS)}
     spread |= {p.capacity_blocks for p in study.points} | {study.knee.capacity_blocks} - {0}
     return [(c, curve.hit_ratio_at(c)) for c in sorted(spread)]
 
@@ -172,7 +175,7 @@ def _table(study: Study) -> Table:
     if question.weight == "tokens":
         columns.append(("of prompt", [format_ratio(p.hit_ratio_of_prompt or 0) for p in study.points]))
     if question.bytes_per_block is not None:
-        columns.append(("points/GiB", [f"{p.points_per_gib or 0:+.3f}" for p in study.points]))
+        columns.append(("points/GiB", [_gain(p.points_per_gib) for p in study.points]))
     if question.speeds is not None:
         columns.append(("TTFT", [format_duration(p.mean_ttft_seconds or 0) for p in study.points]))
     rows = tuple(zip(*(cells for _, cells in columns), strict=True))
@@ -202,6 +205,13 @@ def _denominator_words(study: Study) -> str:
 def _bytes(study: Study, blocks: int) -> int | None:
     per_block = study.question.bytes_per_block
     return None if per_block is None else round(blocks * per_block)
+
+
+def _gain(points_per_gib: float | None) -> str:
+    """Two significant digits, never in powers of ten: what a GiB brings spans decades."""
+    if not points_per_gib:
+        return "+0"
+    return f"{points_per_gib:+.{max(0, 1 - math.floor(math.log10(abs(points_per_gib))))}f}"
 
 
 def _point(study: Study, point: Point) -> dict[str, Any]:
