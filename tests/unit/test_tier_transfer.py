@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from warmset.tiers.breaker import CircuitBreaker
-from warmset.tiers.errors import Full, Unavailable
+from warmset.tiers.errors import Corrupt, Full, Unavailable
 from warmset.tiers.lookup import Lookups
 from warmset.tiers.memory import MemoryStore
 from warmset.tiers.store import Buffer
@@ -367,6 +367,25 @@ def test_a_late_read_cannot_touch_a_slot_that_was_given_away() -> None:
     bench.transfers.load(2, ["a"], [3])
     assert bench.outcome().success, "a replaced thread serves on"
     bench.transfers.shutdown()
+
+
+def test_a_slot_that_changes_hands_while_it_is_stored_is_never_served() -> None:
+    memory = MemoryStore()
+    store = VerifyingStore(memory)
+    slot = bytearray(b"\1" * BLOCK)
+    assert not store.put_while(lambda: False, "a", slot)
+    assert memory.exists(["a"]) == [False]
+
+    class Slow(MemoryStore):
+        def put(self, key: str, *parts: Buffer) -> None:
+            # The checksum was taken; now someone else writes into the slot.
+            slot[:] = b"\2" * BLOCK
+            super().put(key, *parts)
+
+    late = VerifyingStore(Slow())
+    assert late.put_while(lambda: True, "a", slot)
+    with pytest.raises(Corrupt):
+        late.get("a", memoryview(bytearray(BLOCK)))
 
 
 def test_stores_are_dropped_under_pressure_and_loads_are_not() -> None:

@@ -39,11 +39,13 @@ class DiskStore:
 
     def __init__(self, root: str | Path, *, direct: bool = True, fsync: bool = False) -> None:
         self._root = Path(root)
+        # Paths of blocks are plain text: thousands a second are made, and pathlib's cost more than the checksum.
+        self._text = os.path.join(self._root, "")
         self._fsync = fsync
         # Containers share host names and process numbers: only chance keeps two writers' files apart.
         self._writer = f"{os.getpid()}-{secrets.token_hex(8)}"
         self._serial = itertools.count()
-        self._made: set[Path] = set()
+        self._made: set[str] = set()
         self._lock = threading.Lock()
         with _classified(self._root, missing=Unavailable):
             (self._root / _UNFINISHED).mkdir(parents=True, exist_ok=True)
@@ -93,9 +95,9 @@ class DiskStore:
         path = self._path(key)
         views = [flat(part) for part in parts if memoryview(part).nbytes]
         direct = self._direct_flag if all(_aligned(v) and v.nbytes % PAGESIZE == 0 for v in views) else 0
-        unfinished = self._root / _UNFINISHED / f"{self._writer}-{next(self._serial)}"
+        unfinished = f"{self._text}{_UNFINISHED}/{self._writer}-{next(self._serial)}"
         with _classified(path, missing=Unavailable):
-            self._make_folder(path.parent)
+            self._make_folder(os.path.dirname(path))
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             try:
                 descriptor = os.open(unfinished, flags | direct, 0o640)
@@ -138,25 +140,25 @@ class DiskStore:
     def close(self) -> None:
         """Nothing is held open between calls."""
 
-    def _path(self, key: str) -> Path:
-        return self._root / check_key(key)
+    def _path(self, key: str) -> str:
+        return self._text + check_key(key)
 
-    def _make_folder(self, folder: Path) -> None:
+    def _make_folder(self, folder: str) -> None:
         # Thousands of blocks share a folder: remember the ones that exist.
         if folder not in self._made:
-            folder.mkdir(parents=True, exist_ok=True)
+            os.makedirs(folder, exist_ok=True)
             with self._lock:
                 self._made.add(folder)
 
-    def _rename(self, unfinished: Path, path: Path) -> None:
+    def _rename(self, unfinished: str, path: str) -> None:
         try:
             os.replace(unfinished, path)
         except FileNotFoundError:
             # Someone removed the folder since it was made.
-            path.parent.mkdir(parents=True, exist_ok=True)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
             os.replace(unfinished, path)
         if self._fsync:
-            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 os.fsync(folder)
             finally:
@@ -200,7 +202,7 @@ class DiskStore:
 class _classified:  # noqa: N801 - reads as a statement: `with _classified(path):`
     """Turns OSError into the store's own errors; `missing` is what a path that is not there means."""
 
-    def __init__(self, path: Path, missing: type[StoreError] = NotFound) -> None:
+    def __init__(self, path: str | Path, missing: type[StoreError] = NotFound) -> None:
         self._path, self._missing = path, missing
 
     def __enter__(self) -> None:
@@ -211,7 +213,7 @@ class _classified:  # noqa: N801 - reads as a statement: `with _classified(path)
             raise _translated(error, self._path, self._missing) from None
 
 
-def _translated(error: OSError, path: Path, missing: type[StoreError] = NotFound) -> StoreError:
+def _translated(error: OSError, path: str | Path, missing: type[StoreError] = NotFound) -> StoreError:
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR):
         return missing(f"`{path}`: {error.strerror or error}")
     kind = _KINDS.get(error.errno or 0, Unavailable)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from warmset.tiers.buffers import BufferPool, copy_bytes
+from warmset.tiers.buffers import copy_bytes
 from warmset.tiers.errors import Corrupt, Full, NotFound, StoreError, TooLarge
 from warmset.tiers.verify import VerifyingStore
 from warmset.tiers.workers import Workers
@@ -64,7 +64,8 @@ class Transfers:
 
     `slots` is the host tier, one row per slot. A block that is loaded is read and verified in a buffer of its own and
     copied into its slot only if the job is still open: a read that comes back after its deadline cannot touch a slot
-    that has been given to someone else. A block that is stored is copied out first, for the same reason.
+    that has been given to someone else. A block that is stored is written from its slot: if the job's time runs out
+    meanwhile and the slot changes hands, what was written does not match its checksum and is never used.
     """
 
     def __init__(
@@ -93,7 +94,6 @@ class Transfers:
             True: Workers(load_threads, "warmset-load"),
             False: Workers(store_threads, "warmset-store"),
         }
-        self._pool = BufferPool(keep_bytes=2 * store_threads * self._block_bytes)
         # When each thread's present call into the store began.
         self._busy: dict[threading.Thread, tuple[float, bool]] = {}
         self._jobs: dict[int, _Job] = {}
@@ -255,12 +255,9 @@ class Transfers:
             if self._store.exists([key]) == [True]:
                 self._count("already_stored")
                 return True
-            with self._pool.lend(self._block_bytes) as buffer:
-                with job.lock:
-                    if job.closed:
-                        return False
-                    copy_bytes(buffer[: self._block_bytes], self._row(slot))
-                self._store.put(key, buffer[: self._block_bytes])
+            # From the slot itself: it is the job's as long as the job is open.
+            if not self._store.put_while(lambda: not job.closed, key, self._row(slot)):
+                return False
             self._count("stored")
             with job.lock:
                 job.moved_bytes += self._block_bytes

@@ -1,6 +1,6 @@
 """A wrapper that never returns bytes other than those put under this key by an engine like this one."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from warmset.tiers.buffers import BufferPool, copy_bytes
@@ -45,4 +45,16 @@ class VerifyingStore(Wrapper):
 
     def put(self, key: str, *parts: Buffer) -> None:
         """See Store.put."""
-        self._inner.put(key, make_header(key, self._fingerprint_digest, parts), *parts)
+        self.put_while(lambda: True, key, *parts)
+
+    def put_while(self, valid: Callable[[], bool], key: str, *parts: Buffer) -> bool:
+        """Put `parts` from memory that may be given to someone else meanwhile; False, and nothing put, if it was.
+
+        `valid` says whether it is still the caller's, and once False stays so. It is asked after the checksum was
+        taken: bytes that change later do not match, and are never used.
+        """
+        header = make_header(key, self._fingerprint_digest, parts)
+        if not valid():
+            return False
+        self._inner.put(key, header, *parts)
+        return True
