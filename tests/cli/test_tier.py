@@ -145,3 +145,20 @@ def test_what_is_no_store(warmset: Callable, url: str) -> None:
     assert (ran.code, ran.out) == (2, "")
     assert "hint: " in ran.err
     assert "pw" not in ran.err
+
+
+def test_bench_takes_the_prefill_speed_that_plan_estimates(
+    warmset: Callable, store: DiskStore, url: str
+) -> None:
+    words = ("--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--context", "8k", "--chunk-tokens", "1")
+    run = warmset("tier", "bench", url, *words, "--objects", "2", "-o", "json")
+    assert run.code == 0, run.err
+    estimated = _valid("tier-bench", run.out)["break_even"]["prefill_tokens_per_second"]
+    plan = warmset(
+        *("plan", "llama-3.1-8b", "--gpu", "h100-sxm", "--sessions", "1", "--context", "8k", "-o", "json")
+    )
+    lines = json.loads(plan.out)["break_even"]
+    assert lines[0]["prefill_tokens_per_second"] == pytest.approx(estimated, rel=1e-3)
+    alone = warmset("tier", "bench", url, "--block", "4096B", "--gpu", "h100-sxm")
+    assert alone.code == 2
+    assert "--model" in alone.err

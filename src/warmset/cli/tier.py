@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from warmset.cli.options import BYTES, DURATION, F, output_options, talk
+from warmset.cli.options import BYTES, DURATION, TOKENS, F, output_options, talk
 from warmset.errors import GateFailed, InputError, Undecided
 from warmset.report.emit import emit
 
@@ -186,6 +186,14 @@ def verify(prefix: str, delete_corrupt: bool, form: str, color: str, quiet: bool
     "--chunk-tokens", type=click.IntRange(1), default=256, show_default=True, help="Tokens per stored block."
 )
 @click.option("--prefill-tps", type=click.FloatRange(min=0, min_open=True), help="Prefill speed in tokens/s.")
+@click.option("--gpu", help="Accelerator whose prefill speed is estimated, as in `plan`; with --model.")
+@click.option(
+    "--context",
+    type=TOKENS,
+    default=8192,
+    show_default="8k",
+    help="Prompt at which the prefill speed is estimated.",
+)
 @click.option("--objects", type=click.IntRange(1, 100_000), default=64, show_default=True)
 @click.option(
     "--concurrency", type=click.IntRange(1, 256), help="Calls at once; the store's own number if not given."
@@ -198,6 +206,8 @@ def bench(
     tp: int,
     chunk_tokens: int,
     prefill_tps: float | None,
+    gpu: str | None,
+    context: int,
     objects: int,
     concurrency: int | None,
     form: str,
@@ -211,6 +221,7 @@ def bench(
     Examples:
       warmset tier bench file:///mnt/nvme/kv --block 2MiB
       warmset tier bench s3://kv-cache/prod --model llama-3.1-8b --prefill-tps 12000
+      warmset tier bench file:///mnt/nvme/kv --model llama-3.1-70b --tp 4 --gpu h100-sxm
     """
     from warmset.report.tier import bench_document, bench_payload
     from warmset.tiers.bench import bench as measure
@@ -229,6 +240,8 @@ def bench(
         raise InputError(
             f"a block of `{size}` bytes cannot be measured", hint="use 1 B to 1 GiB, such as `--block 2MiB`"
         )
+    if gpu is not None and prefill_tps is None:
+        prefill_tps = _prefill_speed(model, gpu, kv_dtype, tp, context)
     # Measured as the tier uses it: with every block sealed and verified.
     measured = measure(
         VerifyingStore(_open(**where)),
@@ -266,6 +279,27 @@ def doctor(form: str, color: str, quiet: bool, **where: Any) -> None:
     emit(form, lambda: doctor_payload(url, found), lambda: doctor_document(url, found), color=color)
     if any(e.status == "failed" for e in found):
         raise GateFailed(f"`{url}` cannot serve as a tier")
+
+
+def _prefill_speed(model: str | None, gpu: str, kv_dtype: str, tp: int, context: int) -> float | None:
+    """What `plan` estimates for this model on this accelerator, in tokens per second of one replica."""
+    from warmset.geometry import load
+    from warmset.hardware import accelerator
+    from warmset.plan.request import PlanRequest
+    from warmset.plan.speed import prefill
+
+    if model is None:
+        raise InputError(
+            "`--gpu` without `--model` says nothing of prefill", hint="name the model, or give --prefill-tps"
+        )
+    geometry = load(model)
+    request = PlanRequest(
+        geometry=geometry, sessions=1, context_tokens=context, kv_dtype=kv_dtype, tp=tp, gpu=gpu
+    )
+    speed = prefill(request, geometry.footprint(kv_dtype=kv_dtype, tp=tp), accelerator(gpu))
+    if speed.tokens_per_second is None:
+        raise InputError(speed.basis, hint="measure it, and give --prefill-tps")
+    return speed.tokens_per_second
 
 
 def _progress(quiet: bool) -> Callable[[int, int], None]:

@@ -199,7 +199,7 @@ def bench_payload(url: str, measured: StoreBench, even: BreakEven | None) -> dic
         },
         "notes": []
         if even is not None
-        else ["break_even is null: give a model and a prefill speed (--model with --prefill-tps)"],
+        else ["break_even is null: give a model and a prefill speed (--model with --prefill-tps or --gpu)"],
     }
 
 
@@ -243,7 +243,7 @@ def bench_document(url: str, measured: StoreBench, even: BreakEven | None) -> Do
                             (
                                 "prefill",
                                 f"{format_count(even.prefill_tokens_per_second)} tokens/s",
-                                "as given",
+                                "as given, or as `plan` estimates it for the accelerator",
                             ),
                             ("ratio", f"{even.ratio:.2f}", "above 1 loading wins for long prefixes"),
                         )
