@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import json
+import re
 import socket
 import ssl
 import threading
@@ -316,3 +317,37 @@ def test_expired_certificate(warmset: Callable[..., Any]) -> None:
     server.server_close()
     assert ran.code == 2
     assert "the certificate has expired" in ran.err
+
+
+@pytest.mark.parametrize("value", ["NaN", "1e999", "-5", '"x"', "9" * 400])
+def test_a_baseline_of_impossible_numbers(
+    warmset: Callable[..., Any], shared: Path, tmp_path: Path, value: str
+) -> None:
+    saved = tmp_path / "b.json"
+    warmset("measure", *_pair(shared, "chat_off"), "--save", saved)
+    text = re.sub(r'("prompt_tokens": )\d+', lambda found: found[1] + value, saved.read_text())
+    saved.write_text(text)
+    ran = warmset("measure", *_pair(shared, "chat_on"), "--baseline", saved, "-o", "json")
+    assert (ran.code, ran.out) == (2, "")
+    assert "baseline" in ran.err
+
+
+def test_an_endless_baseline(warmset: Callable[..., Any], shared: Path) -> None:
+    ran = warmset("measure", *_pair(shared, "chat_on"), "--baseline", "/dev/zero")
+    assert ran.code == 2
+    assert "too large" in ran.err
+
+
+@pytest.mark.parametrize("name", ["chat_off", "chat_on"])
+def test_pages_in_the_wrong_order(warmset: Callable[..., Any], shared: Path, name: str) -> None:
+    """Counters of one process that only fall are no reset."""
+    ran = warmset("measure", *reversed(_pair(shared, name)))
+    assert ran.code == 2
+    assert "the earlier one" in ran.err
+
+
+@pytest.mark.parametrize("option", [("--tier", "0"), ("--bytes-per-token", "nan"), ("--chunk-tokens", "inf")])
+def test_sizes_that_are_none(warmset: Callable[..., Any], shared: Path, option: tuple[str, str]) -> None:
+    ran = warmset("measure", *_pair(shared, "chat_on"), *option)
+    assert ran.code == 2
+    assert f"`{option[0]} {option[1]}`" in ran.err

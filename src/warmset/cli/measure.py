@@ -1,6 +1,7 @@
 """`warmset measure`: is the tier helping, hurting or doing nothing?"""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from warmset.cli.options import BYTES, DURATION, output_options, talk
-from warmset.cli.sources import access_from, matchers_from, source_options
+from warmset.cli.sources import access_from, matchers_from, some, source_options
 from warmset.errors import GateFailed, InputError, Undecided, UnknownName
 
 if TYPE_CHECKING:
     from warmset.meters.window import Window
 
+_MAX_BASELINE_BYTES = 16 * 2**20
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -33,15 +35,20 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--save", type=_FILE, metavar="FILE", help="Write this measurement as JSON, to be a --baseline later."
 )
-@click.option("--tier", type=BYTES, metavar="SIZE", help="Capacity of the tier of one engine, such as 64GiB.")
+@click.option(
+    "--tier",
+    type=BYTES,
+    callback=some,
+    metavar="SIZE",
+    help="Capacity of the tier of one engine, such as 64GiB.",
+)
 @click.option(
     "--bytes-per-token",
-    type=click.FloatRange(min=0, min_open=True),
+    type=float,
+    callback=some,
     help="KV bytes per token, over all ranks.",
 )
-@click.option(
-    "--chunk-tokens", type=click.FloatRange(min=0, min_open=True), help="Tokens per chunk of the tier."
-)
+@click.option("--chunk-tokens", type=float, callback=some, help="Tokens per chunk of the tier.")
 @click.option(
     "--log",
     "log_file",
@@ -227,15 +234,27 @@ def _read_baseline(path: Path) -> Any:
 
     hint = f"make one with `warmset measure START.prom END.prom --save {path}`"
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not text"
-        raise InputError(f"baseline `{path}` cannot be read: {reason}", hint=hint) from None
+        with path.open("rb") as stream:
+            raw = stream.read(_MAX_BASELINE_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"baseline `{path}` cannot be read: {error.strerror}", hint=hint) from None
+    if len(raw) > _MAX_BASELINE_BYTES:
+        raise InputError(f"baseline `{path}` is too large to be a measurement", hint=hint)
     try:
-        data = json.loads(text)
+        # What --save wrote holds neither; both would come out again in this measurement's JSON.
+        data = json.loads(raw, parse_constant=_refused, parse_float=_finite)
     except (ValueError, RecursionError):
         raise InputError(f"baseline `{path}` is not JSON", hint=hint) from None
     return parse(data, source=str(path))
+
+
+def _refused(text: str) -> Any:
+    raise ValueError(text)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _refused(text)
 
 
 def _lines(path: Path) -> Any:

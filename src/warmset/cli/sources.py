@@ -1,5 +1,6 @@
 """Options that say where metrics come from, for `measure`, `snapshot` and `watch`."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,16 @@ def source_options(function: F) -> F:
     for option in reversed(options):
         function = option(function)
     return function
+
+
+def some(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    """Callback of options that must be a number above zero."""
+    if value is not None and not 0 < value < math.inf:
+        name = parameter.opts[-1]
+        raise InputError(
+            f"`{name} {value:g}` is not a number above zero", hint=f"leave `{name}` out if unknown"
+        )
+    return value
 
 
 def access_from(options: dict[str, Any]) -> Access:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from warmset.cli.options import BYTES, DURATION, output_options, talk
-from warmset.cli.sources import access_from, matchers_from, source_options
+from warmset.cli.sources import access_from, matchers_from, some, source_options
 from warmset.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     help="Length of the sliding window.",
 )
 @click.option("--once", is_flag=True, help="Sweep twice, print one frame and end.")
-@click.option("--tier", type=BYTES, metavar="SIZE", help="Capacity of the tier of one engine.")
+@click.option("--tier", type=BYTES, callback=some, metavar="SIZE", help="Capacity of the tier of one engine.")
 @click.option("--engine", metavar="NAME@VERSION", help="Server and version (else told from the metrics).")
 @click.option(
     "--threshold",

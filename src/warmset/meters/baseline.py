@@ -8,6 +8,7 @@ from warmset.errors import InputError
 from warmset.meters.meters import Meters
 from warmset.meters.quantiles import Estimate
 from warmset.meters.verdict import Comparison
+from warmset.meters.window import MOST
 
 SCHEMA = "warmset.measure/1"
 
@@ -79,7 +80,7 @@ def parse(data: Any, *, source: str) -> Baseline:
             _number(meters["mean_output_tokens"]),
             {"verdict": data.get("verdict"), "window": window, "meters": meters},
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(
             f"baseline `{source}` is damaged: {type(error).__name__} {error}", hint=hint
         ) from None
@@ -137,10 +138,17 @@ def _above(a: Estimate, b: Estimate) -> bool:
 
 
 def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
+    if value is None:
+        return None
+    number = float(value)
+    if not 0 <= number <= MOST:
+        raise ValueError(f"{number:g} is no count, share or time")
+    return number
 
 
 def _estimate(value: Any) -> Estimate | None:
     if value is None or value["value"] is None:
         return None
-    return Estimate(float(value["value"]), _number(value["low"]), _number(value["high"]))
+    middle = _number(value["value"])
+    assert middle is not None
+    return Estimate(middle, _number(value["low"]), _number(value["high"]))

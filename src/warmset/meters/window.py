@@ -127,10 +127,11 @@ def window(start: Snapshot | None, end: Snapshot) -> Window:
     if start is None:
         return _since_start(end, own_notes)
     start, _ = without_router(start)
+    seconds = _seconds_between(start, end)
+    _refuse_swapped(start, end)
     _refuse_shrunk(start, end)
     notes = list(dict.fromkeys((*start.notes, *end.notes, *own_notes)))
     suspects: list[str] = []
-    seconds = _seconds_between(start, end)
     fate = _fates(start, end, notes, suspects)
     created_before, created_after = _created(start), _created(end)
     before = {name: dict(rows) for name, rows in start.samples.items()}
@@ -330,6 +331,31 @@ def without_strange(
         worst = next(row.value for row in rows if not lowest <= row.value <= MOST)
         strange[name] = f"{name} is not a usable counter: {worst:g}"
     return kept, tuple(strange.values())[:5]
+
+
+def _refuse_swapped(start: Snapshot, end: Snapshot) -> None:
+    """The counters of a process only grow: where they only fall, the pages came in the wrong order."""
+    before = set(start.samples.get(PROCESS_START, ()))
+    if not before or before != set(end.samples.get(PROCESS_START, ())):
+        return
+    fallen = None
+    for name, rows in end.samples.items():
+        # A sum may fall where negative observations exist.
+        if not accumulates(name, end.types) or name.endswith("_sum"):
+            continue
+        old = dict(start.samples.get(name, ()))
+        for labels, value in rows:
+            previous = old.get(labels, 0.0)
+            if value > previous:
+                return
+            if value < previous:
+                fallen = fallen or name
+    if fallen is not None:
+        raise InputError(
+            f"every counter that changed fell, such as `{fallen}`, though the process is the same: the second "
+            "scrape is the earlier one",
+            hint="give the earlier scrape first",
+        )
 
 
 def _refuse_shrunk(start: Snapshot, end: Snapshot) -> None:
