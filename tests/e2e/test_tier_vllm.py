@@ -104,6 +104,26 @@ def _settled(up: Running, expected_blocks: int) -> None:
     raise AssertionError("the blocks were not stored in time")
 
 
+def _engine_processes(up: Running) -> list[int]:
+    """The processes of this server: those that name its port, and their children."""
+    children: dict[int, list[int]] = {}
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(int(entry.name))
+        if "vllm" in command and f"--port {up.url.rpartition(':')[2]}" in command:
+            found.append(int(entry.name))
+    for pid in found:
+        found.extend(child for child in children.get(pid, ()) if child not in found)
+    return [pid for pid in found if "guard" not in Path(f"/proc/{pid}/cmdline").read_text()]
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_model(tmp_path_factory.mktemp("model") / "m", SHAPE, seed=1)
@@ -205,3 +225,49 @@ def test_a_store_that_stands_still_delays_no_request_beyond_the_deadline(model: 
         server.send_signal(signal.SIGCONT)
         server.kill()
         server.wait()
+
+
+def test_a_server_killed_in_the_middle_of_its_stores_leaves_nothing_wrong(
+    model: Path, tmp_path: Path
+) -> None:
+    kv = tmp_path / "kv"
+    fresh: dict[int, list[int]] = {}
+    with _serve(model, tmp_path, f"file://{kv}") as up:
+        for seed in range(3):
+            fresh[seed] = _complete(up, seed)[0]
+        # The last prompt's blocks are on their way to the store.
+        for pid in _engine_processes(up):
+            os.kill(pid, signal.SIGKILL)
+        with pytest.raises(httpx.HTTPError):
+            _complete(up, 0)
+    with _serve(model, tmp_path, f"file://{kv}") as up:
+        for seed, tokens in fresh.items():
+            assert _complete(up, seed)[0] == tokens
+        assert _metric(up, "vllm:warmset_tier_loads_total", result="loaded") > 0
+        assert _metric(up, "vllm:warmset_tier_loads_total", result="corrupt") == 0
+
+
+def test_a_full_disk_makes_room_for_itself(model: Path, tmp_path: Path) -> None:
+    kv = tmp_path / "kv"
+    kv.mkdir()
+    block = SHAPE.kv_bytes_per_block(BLOCK_TOKENS) + 8192
+    size = f"size={3 * PROMPT_BLOCKS * block}"
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(kv)], capture_output=True).returncode:
+        pytest.skip("mounting a small disk needs root")
+    try:
+        with _serve(model, tmp_path, f"file://{kv}") as up:
+            fresh, normal = _complete(up, 0)
+            for seed in range(1, 12):
+                assert _complete(up, seed)[1] < normal + 2 * DEADLINE_SECONDS + 1
+            assert _metric(up, "vllm:warmset_tier_stores_total", result="full") > 0
+            end = time.monotonic() + 20
+            while not _metric(up, "vllm:warmset_tier_evicted_bytes_total"):
+                assert time.monotonic() < end, "old blocks make room"
+                _complete(up, 12)
+            before = _metric(up, "vllm:warmset_tier_stores_total", result="stored")
+            for seed in (20, 21, 22):
+                _complete(up, seed)
+            _settled(up, int(before) + 1)
+            assert _complete(up, 0)[0] == fresh
+    finally:
+        subprocess.run(["umount", "-l", str(kv)], check=True)
