@@ -1,11 +1,19 @@
 """`warmset measure`, `snapshot`, `watch` and `export`: exit codes, keys, sources and hostile servers."""
 
 import contextlib
+import fcntl
 import gzip
 import json
+import os
+import pty
 import re
+import signal
 import socket
 import ssl
+import struct
+import subprocess
+import sys
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -292,6 +300,29 @@ def test_watch_once(warmset: Callable[..., Any], url: str) -> None:
     jsonschema.validate(said, json.loads(schema_text("watch")))
     assert (ran.code, said["verdict"], len(said["endpoints"])) == (0, "helping", 1)
     assert "server" in warmset("watch", f"{url}/grow", "--once", "--every", "0.5s").out.lower()
+
+
+@pytest.mark.parametrize("color", ["always", "never"])
+def test_watch_in_a_terminal(url: str, color: str) -> None:
+    """Sentences wrap, tables are cut at the width, and only the colour of the verdict may be left out."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 70, 0, 0))
+    words = [sys.executable, "-m", "warmset", "watch", f"{url}/grow", "--every", "0.5s", "--color", color]
+    environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | {"TERM": "xterm-256color"}
+    process = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    screen, deadline = "", time.monotonic() + 20
+    while time.monotonic() < deadline and "TTFT P99" not in screen:
+        screen += os.read(ours, 65536).decode(errors="replace")
+    process.send_signal(signal.SIGINT)
+    with contextlib.suppress(OSError):
+        while os.read(ours, 65536):
+            pass
+    assert process.wait(10) == 130
+    assert "█" in screen
+    assert ("\x1b[1;32mhelping" in screen) == (color == "always")
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen).splitlines()
+    assert max(map(len, lines)) <= 70
 
 
 @pytest.mark.parametrize("engine", ["vllm@0.32", "vllm@0.13", "vllm@0.8.5", "sglang@0.5.23", "lmcache@0.5.6"])

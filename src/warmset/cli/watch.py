@@ -73,20 +73,22 @@ def command(servers: tuple[str, ...], form: str, color: str, quiet: bool, **opti
         emit(form, lambda: payload(frame), lambda: document(frame), color=color)
         return
     talk(f"the first frame comes after {every:g} s; end with Ctrl-C", quiet=quiet)
-    _show(watch, urls, how, matchers, every)
+    _show(watch, urls, how, matchers, every, color)
 
 
-def _show(watch: Any, urls: Any, how: Any, matchers: Any, every: float) -> None:
+def _show(watch: Any, urls: Any, how: Any, matchers: Any, every: float, color: str) -> None:
     """Sweep and redraw until interrupted; a sweep in which no server answers is shown, not fatal."""
+    import sys
     import time
 
     from rich.live import Live
 
     from warmset.meters.live import snapshot_of
+    from warmset.report.text import console
     from warmset.report.watch import live
 
     history: deque[Frame] = deque(maxlen=40)
-    with Live(auto_refresh=False) as screen:
+    with Live(console=console(sys.stdout, color), auto_refresh=False) as screen:
         while True:
             time.sleep(every)
             try:

@@ -128,12 +128,12 @@ async def sweep(urls: Sequence[str], how: Access, session: "httpx.AsyncClient | 
 
     answers = await asyncio.gather(*(one(url) for url in urls))
     good = [(_instance(url), s) for url, s in answers if isinstance(s, Snapshot)]
-    bad = [(url, e) for url, e in answers if isinstance(e, InputError)]
+    bad = [(_instance(url), e) for url, e in answers if isinstance(e, InputError)]
     if not good:
         first = bad[0][1]
         more = f" (and {len(bad) - 1} more servers failed)" if len(bad) > 1 else ""
         raise InputError(first.message + more, hint=first.hint)
-    return merge(good, ((url, error.message) for url, error in bad))
+    return merge(good, ((instance, error.message) for instance, error in bad))
 
 
 def _instance(url: str) -> str:

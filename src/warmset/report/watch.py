@@ -89,16 +89,21 @@ def document(frame: Frame, history: Sequence[Frame] = ()) -> Document:
 
 
 def live(frame: Frame, history: Sequence[Frame]) -> "RenderableType":
-    """The same for a live terminal."""
+    """The same for a live terminal: tables are cut at its width, the sentences above them wrap."""
     import io
 
+    from rich.console import Group
     from rich.text import Text
 
     from warmset.report.text import write_text
 
     out = io.StringIO()
-    write_text(document(frame, history), out, "never")
-    return Text(out.getvalue())
+    write_text(document(frame, history), out, "always")
+    lines = Text.from_ansi(out.getvalue()).split("\n", allow_blank=True)
+    above = next((n for n, line in enumerate(lines) if line.plain == "Meters"), 0)
+    for line in lines[above:]:
+        line.no_wrap, line.overflow = True, "ellipsis"
+    return Group(*lines)
 
 
 def _endpoints(frame: Frame) -> Table:
