@@ -79,8 +79,10 @@ def curve_of_samples(
             hint="raise `--sample`, or leave it out: the exact curve is cheap on a small trace",
         )
     groups = [_estimate(stack, total - hot_total) for stack in stacks[1:]]
+    estimate = _estimate(full, total - hot_total)
+    stretch = (total - hot_total) / (draw.spacing * full.cold_tokens) if full.cold_tokens else 1.0
     return Curve(
-        cumulative_hit_tokens=np.rint(_estimate(full, total - hot_total)).astype(np.int64),
+        cumulative_hit_tokens=np.rint(estimate).astype(np.int64),
         total_tokens=total,
         prompt_tokens=prompt,
         requests=requests,
@@ -95,7 +97,9 @@ def curve_of_samples(
             branch_blocks=draw.branch_blocks,
             sampled_blocks=full.blocks,
             sampled_accesses=full.accesses,
-            error_ratio=_error_ratio(groups, draw, full.cold_blocks, total),
+            error_ratio=max(
+                _error_ratio(groups, draw, full.cold_blocks, total), _shift_ratio(estimate, stretch, total)
+            ),
             error_from_blocks=_RESOLVED_BLOCKS * draw.spacing,
             complete=not full.forgot,
         ),
@@ -106,6 +110,21 @@ def _estimate(stack: FollowedStack, cold_total: int) -> NDArray[np.float64]:
     """Hit tokens: those of hot blocks as counted, the rest by its share among followed tokens."""
     hot, cold = stack.hits()
     return hot + cold * (cold_total / stack.cold_tokens if stack.cold_tokens else 0.0)
+
+
+def _shift_ratio(estimate: NDArray[np.float64], stretch: float, total: int) -> float:
+    """How far the curve moves if a slot stands for `stretch` times as many blocks as it is taken for.
+
+    The sample's share of the tokens is known, and its share of the blocks, which is what capacities are
+    scaled by, is about as far from the nominal one.
+    """
+    slots = np.arange(_RESOLVED_BLOCKS, len(estimate))
+    if not len(slots) or total == 0:
+        return 0.0
+    moved = [
+        np.interp(slots * factor, np.arange(len(estimate)), estimate) for factor in (stretch, 1 / stretch)
+    ]
+    return float(np.abs(moved - estimate[slots]).max()) / total
 
 
 def _error_ratio(groups: list[NDArray[np.float64]], draw: Draw, followed: int, total: int) -> float:

@@ -11,6 +11,8 @@ from warmset.report.curve_chart import chart
 from warmset.report.document import Bullets, Code, Document, Facts, Line, Section, Table
 from warmset.units import GIB, format_bytes, format_count, format_duration, format_ratio
 
+_WIDE_BOUND = 0.01
+_BYTES_PER_ACCESS = 12  # at the most; see docs/explanation/performance.md
 _LINE_POINTS = 240
 
 
@@ -105,6 +107,11 @@ def notes(study: Study) -> list[str]:
             f"sampled: within {100 * sampling.error_ratio:.1f} points at about 95 % confidence"
             f" from {sampling.error_from_blocks:,} blocks up"
         )
+        if sampling.error_ratio > _WIDE_BOUND:
+            whole = format_bytes(_BYTES_PER_ACCESS * curve.accesses)
+            found.append(
+                f"that is wide: raise `--sample`, or leave it out, the exact curve needs about {whole} of memory"
+            )
         found.append("`unique_blocks` is null where the trace was streamed: only followed blocks are known")
         if not sampling.complete:
             found.append("blocks were forgotten to bound memory: the ceiling is a lower bound")
