@@ -51,7 +51,7 @@ def _listening(port: int, process: subprocess.Popen[bytes]) -> None:
 @pytest.fixture(scope="session")
 def juicefs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     program, folder, port = _program("JUICEFS", "juicefs"), tmp_path_factory.mktemp("juicefs"), free_port()
-    meta = f"sqlite3://{folder}/meta.db"
+    meta = f"badger://{folder}/meta"
     (folder / "data").mkdir()
     made = [program, "format", "--storage", "file", "--bucket", f"{folder}/data/", meta, "kvcache"]
     subprocess.run(made, check=True, capture_output=True)

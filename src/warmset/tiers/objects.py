@@ -166,7 +166,8 @@ class ObjectStore:
             except FileNotFoundError:
                 continue
             except Exception as error:  # noqa: BLE001
-                raise self._translated(error, key) from None
+                if self._exists(key):
+                    raise self._translated(error, key) from None
 
     def _translated(self, error: Exception, key: str) -> StoreError:
         words = f"object `{key}`: {_head(error)}"
