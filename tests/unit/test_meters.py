@@ -112,6 +112,9 @@ def test_resets() -> None:
     # A restart that overtakes the old value shows in the times only.
     assert window(scrape(_page(10, start=1)), scrape(_page(15, start=2))).increase(name) == 15
     assert window(scrape(_page(10, created=1)), scrape(_page(15, created=2))).increase(name) == 15
+    # One family with the time of its creation speaks for the whole process.
+    again = window(scrape(_page(10, created=1, count=5)), scrape(_page(15, created=2, count=7)))
+    assert again.increase("vllm:time_to_first_token_seconds_count") == 7
     fell = window(scrape(_page(10, count=5)), scrape(_page(12, count=3)))
     histogram = fell.histogram("vllm:time_to_first_token_seconds")
     assert histogram is not None

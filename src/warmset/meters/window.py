@@ -301,10 +301,11 @@ def _reset_groups(
             was, now = created_before.get(key), created_after.get(key)
             if fell or (was is not None and now is not None and now > was):
                 reset.add(key)
-                if fell:
-                    processes.add(process)
+                processes.add(process)
+    # What was created at the same moment in both scrapes ran through, whatever became of the others.
+    through = {key for key, was in created_before.items() if created_after.get(key) == was}
     for process in processes:
-        reset |= groups[process]
+        reset |= groups[process] - through
     return reset
 
 
