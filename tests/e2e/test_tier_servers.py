@@ -12,6 +12,7 @@ import os
 import shutil
 import socket
 import subprocess
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -21,8 +22,10 @@ import pytest
 
 from warmset.lab.server import free_port
 from warmset.tiers.conformance import StoreConformance
+from warmset.tiers.errors import Corrupt
 from warmset.tiers.retry import RetryingStore
 from warmset.tiers.store import Store
+from warmset.tiers.verify import VerifyingStore
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 pytest.importorskip("obstore")
@@ -79,6 +82,31 @@ class TestJuiceFS(StoreConformance):
         )
         yield store
         store.close()
+
+    def test_readers_never_see_a_mixture(self, store: Store) -> None:
+        """The gateway of 1.4 shows readers a mixture while an object is replaced; the seal finds every one."""
+        sealed = VerifyingStore(store)
+        objects = [bytes([i]) * (64 * 1024 + i) for i in (1, 2)]
+        sealed.put("k", objects[0])
+        stop = threading.Event()
+
+        def write(data: bytes) -> None:
+            while not stop.is_set():
+                sealed.put("k", data)
+
+        writers = [threading.Thread(target=write, args=(data,)) for data in objects]
+        for writer in writers:
+            writer.start()
+        buffer = bytearray(1 << 17)
+        whole = 0
+        for _ in range(120):
+            with contextlib.suppress(Corrupt):
+                assert bytes(buffer[: sealed.get("k", memoryview(buffer))]) in objects
+                whole += 1
+        stop.set()
+        for writer in writers:
+            writer.join(60)
+        assert whole > 0
 
 
 @pytest.fixture(scope="session")
