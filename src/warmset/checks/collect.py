@@ -22,7 +22,8 @@ from warmset.meters import Snapshot
 
 # A deployment repository has hundreds of files; far more means that the wrong directory was given.
 MAX_FILES = 20_000
-_SUFFIXES = frozenset((".yaml", ".yml", ".json", ".sh", ".bash", ".env", ".service", ".log", ".dockerfile"))
+_SHELL = frozenset((".sh", ".bash", ".zsh", ".ps1", ".bat", ".cmd"))
+_SUFFIXES = _SHELL | {".yaml", ".yml", ".json", ".env", ".service", ".log", ".dockerfile"}
 _SKIPPED = frozenset((".git", "node_modules", ".venv", "venv", "__pycache__", ".terraform"))
 
 
@@ -114,7 +115,7 @@ def read(source: Source) -> Parsed:
         return read_systemd(source)
     if suffix in (".yaml", ".yml", ".json"):
         return read_yaml(source)
-    if suffix in (".sh", ".bash"):
+    if suffix in _SHELL:
         return read_shell(source)
     if suffix == ".env" or name.startswith(".env"):
         return read_env(source)

@@ -39,6 +39,10 @@ def pod_launches(root: Node) -> list[ServerLaunch]:
         main = node.get("mainContainer") if node.kind == "map" else None
         if main is not None and main.kind == "map":
             out += _container(main, node, above)
+        # Operators that take an engine's name and its arguments (KubeAI's models).
+        engine = node.scalar("engine") if node.kind == "map" else None
+        if engine is not None and engine.lower() in ("vllm", "sglang") and node.get("args") is not None:
+            out += _container(node, node, above)
         model = node.get("predictor", "model") if node.kind == "map" else None
         if model is not None and model.get("args") is not None:
             out += _container(model, node.get("predictor") or node, above)

@@ -98,7 +98,7 @@ def config_launch(root: Node) -> ServerLaunch:
 
 
 def operator_launches(root: Node) -> list[ServerLaunch]:
-    """Objects of operators that hold a `vllmConfig` of fields instead of flags."""
+    """Objects that hold fields instead of flags: an operator's `vllmConfig`, Ray Serve's `engine_kwargs`."""
     out: list[ServerLaunch] = []
     if (
         root.kind != "map"
@@ -110,6 +110,13 @@ def operator_launches(root: Node) -> list[ServerLaunch]:
         config = node.get("vllmConfig") if node.kind == "map" else None
         if config is not None and config.kind == "map":
             out.append(_operator(node, config, above))
+        arguments = node.get("engine_kwargs") if node.kind == "map" else None
+        if arguments is not None and arguments.kind == "map" and arguments.pairs:
+            model = node.get("model_loading_config", "model_source")
+            launch = config_launch(arguments)
+            out.append(
+                launch.with_(positionals=(model.word,)) if model and model.kind == "scalar" else launch
+            )
     return out
 
 

@@ -1,5 +1,9 @@
 """Shell scripts and single commands."""
 
+import re
+from dataclasses import replace
+from os.path import splitext
+
 from warmset.checks.command import launches, script_launches
 from warmset.checks.inputs.parsed import Parsed
 from warmset.checks.shell import commands
@@ -7,12 +11,19 @@ from warmset.checks.text import Source, Text
 from warmset.checks.tree import documents
 from warmset.errors import InputError
 
+# How other shells continue a line; each is read as the backslash that takes the same place.
+_CONTINUATIONS = {".ps1": "`", ".bat": "^", ".cmd": "^"}
+
 
 def read_shell(source: Source) -> Parsed:
     """Read a script: every server that it starts, and configuration files that it writes by here-document."""
     parsed = Parsed(source, "shell")
-    parsed.launches = script_launches(source.whole(), {})
-    for command in commands(source.whole()):
+    text = source.whole()
+    mark = _CONTINUATIONS.get(splitext(source.name)[1].lower())
+    if mark is not None:
+        text = replace(text, value=re.sub(rf"{re.escape(mark)}(?=\r?\n)", r"\\", text.value))
+    parsed.launches = script_launches(text, {})
+    for command in commands(text):
         for heredoc in command.heredocs:
             _written(parsed, heredoc.body, heredoc.target or "")
     return parsed

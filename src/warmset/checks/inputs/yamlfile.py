@@ -52,6 +52,10 @@ def _read(parsed: Parsed, root: Node) -> None:
     elif kind in ("LLMInferenceService", "LLMInferenceServiceConfig"):
         parsed.kind = "kubernetes"
         parsed.launches += kserve_launches(root)
+    elif kind == "RayService" and (serve := root.get("spec", "serveConfigV2")) is not None:
+        parsed.kind = "kubernetes"
+        if serve.kind == "scalar":
+            read_documents(parsed, documents(parsed.source, serve.text))
     elif kind is not None and "apiVersion" in keys:
         parsed.kind = "kubernetes"
         parsed.launches += pod_launches(root)

@@ -20,9 +20,27 @@ def check(case: Case) -> Iterator[Answer]:
         return
     names = {c.name for c in case.engine.connectors()}
     for connector in _written(case):
+        yield from _elsewhere(case, connector)
         if connector.name in names or connector.fields.get("kv_connector_module_path"):
             continue
         yield _hit(case, connector, names)
+
+
+def _elsewhere(case: Case, connector: Connector) -> Iterator[Answer]:
+    """The connector exists, and refuses the kind of device; an offloading spec from outside may take it."""
+    fact = case.engine.connector(connector.name)
+    platform = case.launch.platform
+    if fact is None or not platform or not fact.platforms or platform in fact.platforms:
+        return
+    if connector.fields.get("kv_connector_module_path") or case.engine.spec(connector.spec) is None:
+        return
+    yield Hit(
+        f"`{connector.name}` of {case.engine} runs on {', '.join(fact.platforms)} alone, and this launch is for "
+        f"{platform}",
+        connector.word if case.kv.by_flag else connector.key(connector.name),
+        fix="remove the connector, or start the build for one of these devices",
+        confidence="medium",
+    )
 
 
 def _written(case: Case) -> Iterator[Connector]:

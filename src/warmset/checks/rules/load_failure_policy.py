@@ -5,10 +5,24 @@ from collections.abc import Iterator
 from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Rule, Severity
 
+_POLICIES = ("fail", "recompute")
+
 
 def check(case: Case) -> Iterator[Answer]:
-    """The default `fail` with a tier that can lose blocks."""
-    if not case.vllm or case.engine.default("kv_load_failure_policy") != "fail":
+    """A policy that is none, then the default `fail` with a tier that can lose blocks."""
+    if not case.vllm or (default := case.engine.default("kv_load_failure_policy")) is None:
+        return
+    given = case.kv.written
+    if given is not None and given.fields.get("kv_load_failure_policy", "fail") not in _POLICIES:
+        value = str(given.fields["kv_load_failure_policy"])[:40]
+        yield Hit(
+            f"`{value}` is no policy: vLLM knows {' and '.join(_POLICIES)}, and does not start",
+            given.key("kv_load_failure_policy"),
+            "error",
+            '"kv_load_failure_policy": "recompute"',
+        )
+        return
+    if default != "fail":
         return
     connector = next(case.kv.offloading(), None)
     if connector is None:

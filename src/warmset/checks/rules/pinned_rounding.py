@@ -23,8 +23,8 @@ def check(case: Case) -> Iterator[Answer]:
         pieces = tensors * (tier.ranks if tier.per_rank else case.launch.ranks)
         each = tier.written_bytes // (tensors if tier.per_rank else pieces)
         real = next_power_of_two(each) * pieces * tier.replicas
-        if real < 1.05 * tier.node_bytes:
-            continue
+        if real < 1.05 * tier.node_bytes or any(tier.node_bytes > budget.bytes for budget in budgets(case)):
+            continue  # what does not fit unrounded is said once, by the rules about memory
         yield _hit(case, tier, real, pieces, each, known)
 
 
