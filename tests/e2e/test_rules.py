@@ -120,3 +120,32 @@ def test_recorded_ratio(tmp_path: Path) -> None:
     }
     (tmp_path / "test.yaml").write_text(yaml.safe_dump(unit, sort_keys=False, width=10_000))
     assert "SUCCESS" in _promtool("test", "rules", tmp_path / "test.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix", "per_lookup"),
+    [("vllm@0.11.2", "prefix_cache", 3), ("vllm@0.8.5", "gpu_prefix_cache", 1 / 16)],
+)
+def test_recorded_device_ratio_where_lookups_are_not_prompt_tokens(
+    name: str, prefix: str, per_lookup: float, tmp_path: Path
+) -> None:
+    """Lookups were counted again on every retry up to 0.26, and in blocks in 0.8.5."""
+    (tmp_path / "rules.yaml").write_text(rules_yaml(engine(name)))
+    steps = {
+        "prompt_tokens_total": 6400.0,
+        f"{prefix}_queries_total": 6400 * per_lookup,
+        f"{prefix}_hits_total": 1600 * per_lookup,
+    }
+    series = [
+        {"series": f'vllm:{metric}{{model_name="m",engine="0"}}', "values": f"0+{step:g}x60"}
+        for metric, step in steps.items()
+    ]
+    rule = "warmset:device_hit_ratio:rate5m"
+    expected = [{"labels": f'{rule}{{model_name="m"}}', "value": 0.25}]
+    test = {"expr": rule, "eval_time": "30m", "exp_samples": expected}
+    unit = {
+        "rule_files": ["rules.yaml"],
+        "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": [test]}],
+    }
+    (tmp_path / "test.yaml").write_text(yaml.safe_dump(unit, sort_keys=False))
+    assert "SUCCESS" in _promtool("test", "rules", tmp_path / "test.yaml")

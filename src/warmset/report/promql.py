@@ -49,7 +49,15 @@ class Queries:
         if self.engine.server == "sglang":
             return self.rate("prompt_tokens_cached_by_source", 'cache_source="device"')
         split = self.rate("prompt_tokens_by_source", 'source="local_cache_hit"')
-        return split or self.rate("device_hit_tokens")
+        hits, lookups, whole = (
+            self.rate("device_hit_tokens"),
+            self.rate("device_query_tokens"),
+            self.prompt_tokens(),
+        )
+        if split or hits is None or lookups is None or whole is None:
+            return split or hits
+        # Versions without the split count every retried lookup, the oldest in blocks: only the ratio holds.
+        return f"({hits} / ({lookups} > 0) * {whole})"
 
     def external_hits(self) -> str | None:
         """Prompt tokens per second that the tier supplied."""
