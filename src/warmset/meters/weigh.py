@@ -47,7 +47,7 @@ def weigh(
     supplied = f"{m.external_hit_tokens or 0:,.0f} tokens"
     paid, saved = accounts.paid_seconds, accounts.saved_seconds
     account = (
-        f"{paid:,.3g} s were paid for loads and lookups, {_range(saved)} of prefill were saved"
+        f"{_seconds(paid)} s were paid for loads and lookups, {_range(saved)} of prefill were saved"
         if paid is not None and saved is not None
         else ""
     )
@@ -142,7 +142,11 @@ def _balance(accounts: Accounts) -> str:
 def _range(saved: Estimate | None) -> str:
     if saved is None or saved.low is None or saved.high is None:
         return "an unknown time"
-    return f"{saved.low:,.3g}–{saved.high:,.3g} s"
+    return f"{_seconds(saved.low)}–{_seconds(saved.high)} s"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _names(comparisons: Sequence[Comparison]) -> str:
