@@ -155,6 +155,10 @@ def _log(source: Source) -> Parsed:
 
 def _open(path: Path) -> Source:
     try:
+        if path.is_fifo() and not str(path).startswith("/dev/"):
+            raise InputError(
+                f"`{path}` is a pipe, and nothing may ever write to it", hint="give a file, or `-`"
+            )
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
@@ -175,11 +179,10 @@ def _walk(root: Path) -> Iterator[Path]:
             wanted = path.suffix.lower() in _SUFFIXES or lowered.startswith(
                 ("dockerfile", "containerfile", ".env")
             )
-            if (
-                not wanted
-                or (path.is_symlink() and not path.resolve().is_relative_to(top))
-                or not path.is_file()
-            ):
+            # A link to itself is no file; asked first, because resolving it fails.
+            if not wanted or not path.is_file():
+                continue
+            if path.is_symlink() and not path.resolve().is_relative_to(top):
                 continue
             seen += 1
             if seen > MAX_FILES:

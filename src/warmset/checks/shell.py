@@ -307,7 +307,7 @@ class _Reader:
 
     def _array(self, raw: _Raw, i: int) -> int:
         name = self.s[raw.start : raw.end].rstrip("+=")
-        words: list[Word] = list(self.arrays.get(name, ())) if self.s[raw.end - 2] == "+" else []
+        words: list[Word] = self.arrays.get(name, []) if self.s[raw.end - 2] == "+" else []
         while i < self.n and self.s[i] != ")":
             if self.s[i] in " \t\r\n":
                 i += 1
@@ -318,8 +318,10 @@ class _Reader:
                 i = self.n if end < 0 else end
             else:
                 item, i = self._word(i)
-                words.extend(self._expand(item))
-        self.arrays[name] = words[:MAX_WORDS]
+                if len(words) < MAX_WORDS:
+                    words.extend(self._expand(item))
+        del words[MAX_WORDS:]
+        self.arrays[name] = words
         return i + 1
 
     def _simple(self, raws: list[_Raw], heredocs: list[Heredoc]) -> Iterator[Command]:

@@ -4,6 +4,10 @@ import re
 
 from warmset.checks.inputs.parsed import Parsed
 from warmset.checks.text import Source, Word
+from warmset.errors import InputError
+
+# An environment of this size reaches no process; the file is something else.
+MAX_VARIABLES = 10_000
 
 LINE = re.compile(
     r"^[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_.]*)[ \t]*=[ \t]*"
@@ -23,6 +27,11 @@ def read_env(source: Source) -> Parsed:
     parsed = Parsed(source, "env")
     whole = source.whole()
     for match in LINE.finditer(source.text):
+        if len(parsed.env) >= MAX_VARIABLES:
+            raise InputError(
+                f"`{source.name}` sets more than {MAX_VARIABLES:,} variables",
+                hint="give the env file of one server",
+            )
         value, start = match["value"], match.start("value")
         end = match.end("value")
         if value[:1] in "'\"" and len(value) > 1:

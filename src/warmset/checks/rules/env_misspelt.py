@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from difflib import get_close_matches
 from functools import cache
+from itertools import islice
 
 from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Edit, Hit, Rule
@@ -36,6 +37,8 @@ _OTHER = frozenset(
         "LMCACHE_TAG",
     ]
 )
+# Names that are compared at the most; a real environment has a few dozen.
+_MOST = 2_000
 _PREFIXES = ("LM_CACHE_", "LMCACHE_", "LM-CACHE", "LMCache_", "lmcache_", "LMCHACHE_", "LMCAHCE_")
 
 
@@ -44,7 +47,8 @@ def check(case: Case) -> Iterator[Answer]:
     if case.launch.server not in ("vllm", "lmcache-server", "bench"):
         return
     known, vllm = _known("lmcache"), _known("vllm")
-    for name, word in {**case.launch.unexported, **case.launch.env}.items():
+    given = {**case.launch.unexported, **case.launch.env}
+    for name, word in islice(given.items(), _MOST):
         if name.startswith(_PREFIXES) and name not in known:
             yield from _lmcache(name, word, known)
         elif (
