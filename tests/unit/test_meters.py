@@ -144,6 +144,19 @@ def test_engines_and_instances() -> None:
     assert "only in the second" in " ".join(late.notes)
 
 
+@pytest.mark.parametrize(("before", "after"), [("", "http://b"), ("http://a", ""), ("http://a", "http://b")])
+def test_one_server_under_two_names(before: str, after: str) -> None:
+    """A page saved by hand against one of `warmset snapshot`, or another address of the same server."""
+
+    def saved(value: float, name: str) -> str:
+        page = scrape(_page(value, start=1))
+        return write_exposition(merge([(name, page)]) if name else page)
+
+    found = window(scrape(saved(10, before)), scrape(saved(15, after)))
+    assert found.increase("vllm:prompt_tokens_total") == 5
+    assert any("one server" in note for note in found.notes) == bool(before and after)
+
+
 def test_router_copies_are_not_counted() -> None:
     router = 'vllm:prompt_tokens_total{server="http://a"} 100\n'
     assert window(None, scrape(_page(10) + router)).increase("vllm:prompt_tokens_total") == 10

@@ -90,6 +90,20 @@ def with_instance(labels: Labels, instance: str) -> Labels:
     return tuple(sorted((*labels, ("instance", instance))))
 
 
+def renamed(snapshot: Snapshot, instance: str) -> Snapshot:
+    """The page of one server under another `instance`; empty takes the label away."""
+
+    def relabelled(labels: Labels) -> Labels:
+        bare = tuple(pair for pair in labels if pair[0] != "instance")
+        return with_instance(bare, instance) if instance else bare
+
+    samples = {
+        name: [Sample(relabelled(labels), value) for labels, value in rows]
+        for name, rows in snapshot.samples.items()
+    }
+    return replace(snapshot, samples=samples)
+
+
 def select(snapshot: Snapshot, matchers: Sequence[tuple[str, str]]) -> Snapshot:
     """Only the series whose labels have the given values; series without such a label stay out.
 

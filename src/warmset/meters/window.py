@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from warmset.errors import InputError
 from warmset.meters.exposition import Labels, Sample
 from warmset.meters.quantiles import Histogram, merged
-from warmset.meters.snapshot import Snapshot
+from warmset.meters.snapshot import Snapshot, renamed
 
 PROCESS_START = "process_start_time_seconds"
 # Labels that say which process counted, as opposed to what it counted.
@@ -127,10 +127,11 @@ def window(start: Snapshot | None, end: Snapshot) -> Window:
     if start is None:
         return _since_start(end, own_notes)
     start, _ = without_router(start)
+    start, end, named = _one_server(start, end)
     seconds = _seconds_between(start, end)
     _refuse_swapped(start, end)
     _refuse_shrunk(start, end)
-    notes = list(dict.fromkeys((*start.notes, *end.notes, *own_notes)))
+    notes = list(dict.fromkeys((*start.notes, *end.notes, *own_notes, *named)))
     suspects: list[str] = []
     fate = _fates(start, end, notes, suspects)
     created_before, created_after = _created(start), _created(end)
@@ -218,6 +219,17 @@ def _since_start(end: Snapshot, notes: tuple[str, ...]) -> Window:
         notes=(*end.notes, *notes),
         suspects=strange,
     )
+
+
+def _one_server(start: Snapshot, end: Snapshot) -> tuple[Snapshot, Snapshot, tuple[str, ...]]:
+    """Give two pages of one server each the same name: a page saved by hand has none, and an address has many."""
+    old, new = _instances(start), _instances(end)
+    if len(old) != 1 or len(new) != 1 or old == new:
+        return start, end, ()
+    (before,), (after,) = old, new
+    name = after or before
+    note = f"`{before}` and `{after}` are taken for one server" if before and after else None
+    return renamed(start, name), renamed(end, name), (note,) if note else ()
 
 
 def _seconds_between(start: Snapshot, end: Snapshot) -> float | None:
