@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from warmset.meters.exposition import Labels, Sample
+from warmset.meters.series import PROCESS_START, accumulates
 from warmset.meters.snapshot import Snapshot
-from warmset.meters.window import PROCESS_START, Window, accumulates, without_router, without_strange
+from warmset.meters.window import Window, without_router, without_strange
 
 
 @dataclass(slots=True)

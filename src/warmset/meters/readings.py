@@ -12,7 +12,8 @@ from functools import cache
 
 from warmset.meters.exposition import Labels, Sample
 from warmset.meters.quantiles import Histogram
-from warmset.meters.window import Window, without
+from warmset.meters.series import without
+from warmset.meters.window import Window
 from warmset.servers import SERVERS, Engine, MetricFact, engine, inspected
 
 # Ranks of one engine count the same tokens and the same seconds; only bytes add up over them.

@@ -1,0 +1,74 @@
+"""What a series is by its name and labels: what it counts, and who counted."""
+
+from collections.abc import Mapping
+
+from warmset.meters.exposition import Labels
+from warmset.meters.snapshot import Snapshot
+
+PROCESS_START = "process_start_time_seconds"
+# Labels that say which process counted, as opposed to what it counted.
+IDENTITY = frozenset(
+    [
+        "instance",
+        "job",
+        "pod",
+        "namespace",
+        "node",
+        "container",
+        "engine",
+        "model_name",
+        "served_model_name",
+        "worker_id",
+        "role",
+        "dp_rank",
+    ]
+)
+_DISTRIBUTION = ("_bucket", "_count", "_sum")
+
+
+def without(labels: Labels, *names: str) -> Labels:
+    """The labels less the named ones."""
+    return tuple(pair for pair in labels if pair[0] not in names)
+
+
+def accumulates(name: str, types: Mapping[str, str]) -> bool:
+    """Whether a series only ever grows: counters, and the parts of histograms."""
+    if name.endswith("_created") or name == PROCESS_START or name.startswith("warmset_"):
+        return False
+    kind = types.get(name) or types.get(name.removesuffix("_total"))
+    if kind in ("gauge", "info", "stateset"):
+        return False
+    if kind is None:
+        for suffix in _DISTRIBUTION:
+            if name.endswith(suffix):
+                family = types.get(name.removesuffix(suffix))
+                return family not in ("gauge", "gaugehistogram")
+    return True
+
+
+def base(name: str) -> str:
+    """The family of a series: its name less what tells the parts of a histogram, or a counter, apart."""
+    for suffix in (*_DISTRIBUTION, "_total"):
+        if name.endswith(suffix):
+            return name.removesuffix(suffix)
+    return name
+
+
+def who(name: str, labels: Labels) -> Labels:
+    """The labels of a series less the bound of its bucket."""
+    return without(labels, "le") if name.endswith("_bucket") else labels
+
+
+def instance_of(labels: Labels) -> str:
+    """The server that a series is of; empty where it does not say."""
+    return next((value for name, value in labels if name == "instance"), "")
+
+
+def instances(snapshot: Snapshot) -> set[str]:
+    """The servers of a page."""
+    return {
+        instance_of(row.labels)
+        for name, rows in snapshot.samples.items()
+        if not name.startswith("warmset_")
+        for row in rows
+    }
