@@ -92,17 +92,17 @@ def test_layers_of_one_allocation_are_copied_together():
     assert strip.host.shape == (3, 5, 2, 16)
 
 
-def test_descending_blocks_are_one_run():
+def test_blocks_in_falling_order_are_copied_from_the_lowest_up():
     assert list(runs(np.array([5, 4, 3]), np.array([0, 1, 2]), 0, 1)) == [
-        (slice(5, 2, -1), slice(0, 3, 1), 0)
+        (slice(3, 6, 1), slice(2, None, -1), 0)
     ]
 
 
 def test_a_run_ends_where_the_step_changes_and_where_a_chunk_does():
     found = list(runs(np.array([2, 1, 0, 7, 9, 11]), np.array([4, 5, 8]), 0, 2))
     assert found == [
-        (slice(2, 0, -1), 4, slice(0, 2, 1)),
         (slice(0, 14, 7), 5, slice(0, 2, 1)),
+        (slice(2, 0, -1), 4, slice(0, 2, 1)),
         (slice(9, 13, 2), 8, slice(0, 2, 1)),
     ]
 
