@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from warmset.lab.run import Listener
 
 WORKLOADS = ("chat", "agent", "rag", "noreuse", "overflow")
-BACKENDS = ("native", "native+disk", "native+warmset", "lmcache")
+BACKENDS = ("native", "native+disk", "native+warmset", "lmcache", "lmcache-inprocess")
 
 
 @click.command(

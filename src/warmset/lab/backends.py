@@ -7,7 +7,7 @@ from typing import Any
 
 from warmset.errors import UnknownName
 
-BACKENDS = ("native", "native+disk", "native+warmset", "lmcache")
+BACKENDS = ("native", "native+disk", "native+warmset", "lmcache", "lmcache-inprocess")
 _PAGE = 4096
 
 
@@ -19,11 +19,13 @@ class HostTier:
         blocks: device blocks that it holds.
         bytes_per_block: KV bytes of one block over all layers.
         blocks_per_chunk: blocks that are stored together.
+        block_tokens: tokens of a block.
     """
 
     blocks: int
     bytes_per_block: int
     blocks_per_chunk: int = 1
+    block_tokens: int = 32
 
     @property
     def chunks(self) -> int:
@@ -49,6 +51,17 @@ def transfer_config(
             "kv_connector_extra_config": {
                 "lmcache.mp.host": "tcp://localhost",
                 "lmcache.mp.port": lmcache_port,
+            },
+        }
+    if backend == "lmcache-inprocess":
+        return {
+            "kv_connector": "LMCacheConnectorV1",
+            "kv_role": "kv_both",
+            "kv_connector_extra_config": {
+                "lmcache.local_cpu": True,
+                # LMCache counts in GiB.
+                "lmcache.max_local_cpu_size": tier.bytes / 2**30,
+                "lmcache.chunk_size": tier.block_tokens * tier.blocks_per_chunk,
             },
         }
     if backend not in BACKENDS:

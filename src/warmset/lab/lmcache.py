@@ -1,31 +1,68 @@
 """A real `lmcache server` beside vLLM, for the backend `lmcache`."""
 
 import os
-import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
+
 from warmset.errors import InputError
 from warmset.lab.server import command, free_port, wait_until_ready
 
+# What of LMCache the lab's server and vLLM's connector need; its command line alone comes up without them.
+_PROBE = """
+import importlib, sys
+import warmset.vllm.startup
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}")
+        break
+"""
+_PARTS = {
+    "lmcache": ("lmcache.v1.multiprocess.http_server", "lmcache.integration.vllm.lmcache_mp_connector"),
+    "lmcache-inprocess": ("lmcache.integration.vllm.vllm_v1_adapter",),
+}
+
+
+def check_lmcache(backend: str, python: str) -> None:
+    """Raise InputError when `python` cannot import the parts of LMCache that the backend runs on."""
+    parts = _PARTS.get(backend)
+    if parts is None:
+        return
+    found = subprocess.run(
+        [python, "-c", _PROBE, *parts], capture_output=True, text=True, timeout=120, check=False
+    )
+    said = found.stdout.strip().splitlines()
+    if found.returncode == 0 and not (said and "Error" in said[-1]):
+        return
+    reason = said[-1] if said else (found.stderr.strip().splitlines() or ["it wrote nothing"])[-1]
+    raise InputError(
+        f"LMCache cannot be used by `{python}`: {reason}",
+        hint=f"`{python} -m pip install 'lmcache>=0.5.6'` (docs/how-to/lab.md says how beside the CPU "
+        "build of vLLM), or use `--backend native`",
+    )
+
 
 @contextmanager
-def lmcache_server(backend: str, python: str, l1_bytes: int, directory: Path) -> Iterator[int | None]:
-    """The port of a server with `l1_bytes` of memory while the context lasts; None for other backends."""
+def lmcache_server(
+    backend: str, python: str, l1_bytes: int, chunk_tokens: int, directory: Path
+) -> Iterator[int | None]:
+    """The port of a server with `l1_bytes` of memory while the context lasts; None for other backends.
+
+    Its own metrics at the end are kept beside its log.
+    """
     if backend != "lmcache":
         yield None
         return
-    program = Path(python).parent / "lmcache"
-    found = str(program) if program.exists() else shutil.which("lmcache")
-    if found is None:
-        raise InputError(
-            "LMCache is not installed in vLLM's environment",
-            hint="`pip install 'lmcache>=0.5.6'`, or use `--backend native`",
-        )
     port, http_port = free_port(), free_port()
     words = [
-        found,
+        python,
+        "-c",
+        "import sys; from lmcache.cli.main import main; sys.exit(main())",
         "server",
         "--host",
         "localhost",
@@ -35,9 +72,9 @@ def lmcache_server(backend: str, python: str, l1_bytes: int, directory: Path) ->
         str(http_port),
         # LMCache counts in GiB and keeps chunks of 256 tokens unless told otherwise.
         "--l1-size-gb",
-        f"{l1_bytes / 2**30:.6f}",
+        f"{l1_bytes / 2**30:.9f}",
         "--chunk-size",
-        "32",
+        str(chunk_tokens),
         "--eviction-policy",
         "LRU",
         # The default mode waits for a GPU and hangs at the start without one.
@@ -45,6 +82,22 @@ def lmcache_server(backend: str, python: str, l1_bytes: int, directory: Path) ->
         "engine_driven",
     ]
     log = directory / "lmcache.log"
-    with command(words, log, environment=os.environ) as process:
-        wait_until_ready(f"http://127.0.0.1:{http_port}/metrics", process, log, 120.0)
+    environment = dict(os.environ) | {"LMCACHE_TRACK_USAGE": "false", "LMCACHE_DISABLE_BANNER": "1"}
+    metrics = f"http://127.0.0.1:{http_port}/metrics"
+    with command(words, log, environment=environment) as process:
+        wait_until_ready(metrics, process, log, 120.0)
         yield port
+        page = httpx.get(metrics, timeout=30.0, trust_env=False).text
+        (directory / "lmcache.end.prom").write_text(page, encoding="utf-8")
+
+
+def stored_nothing(backend: str, directory: Path) -> bool:
+    """Whether the `lmcache server` of a run counted no chunk that was written; False for other backends."""
+    page = directory / "lmcache.end.prom"
+    if backend != "lmcache" or not page.is_file():
+        return False
+    rows = page.read_text(encoding="utf-8").splitlines()
+    # A counter is absent until it first counts.
+    return not any(
+        float(row.rsplit(" ", 1)[1]) for row in rows if row.startswith("lmcache_mp_l1_write_chunks_total")
+    )

@@ -16,7 +16,7 @@ from warmset.errors import InputError, UnknownName
 from warmset.lab import preflight
 from warmset.lab.backends import BACKENDS, HostTier, transfer_config
 from warmset.lab.builtin import Shape, builtin
-from warmset.lab.lmcache import lmcache_server
+from warmset.lab.lmcache import check_lmcache, lmcache_server, stored_nothing
 from warmset.lab.model import ModelShape, read_shape, write_model
 from warmset.lab.predict import Prediction, Tiers, predict
 from warmset.lab.record import Hits, Lab, LabResult
@@ -56,12 +56,13 @@ def run_lab(
     _check(lab)
     shape = read_shape(lab.model) if lab.model is not None else ModelShape(attention=lab.attention)
     bytes_per_block = shape.kv_bytes_per_block(lab.block_tokens)
-    tier = HostTier(lab.tier_blocks, bytes_per_block, lab.blocks_per_chunk)
+    tier = HostTier(lab.tier_blocks, bytes_per_block, lab.blocks_per_chunk, lab.block_tokens)
     preflight.check_shared_memory(tier.bytes)
     workload = _workload(lab)
     preflight.check_pool(workload, lab.device_blocks, lab.block_tokens)
     python = lab.python or sys.executable
     preflight.check_python(python)
+    check_lmcache(lab.backend, python)
     directory = make_run_dir(lab.run_dir, workload.name)
     model = lab.model or _own_model(shape)
     longest = max(request.input_tokens + request.output_tokens for request in each(workload))
@@ -80,7 +81,8 @@ def run_lab(
     off_meters = meters(off)
     disk = directory / "disk"
     try:
-        with lmcache_server(lab.backend, python, tier.bytes, directory) as port:
+        chunk_tokens = lab.block_tokens * lab.blocks_per_chunk
+        with lmcache_server(lab.backend, python, tier.bytes, chunk_tokens, directory) as port:
             transfer = transfer_config(lab.backend, tier, disk=disk, lmcache_port=port)
             on, on_answers = _replay_on(
                 replace(server, transfer=transfer), workload, lab, directory, "on", listen
@@ -96,6 +98,11 @@ def run_lab(
     )
     listen.phase("predicting")
     without, with_tier, predicted, notes = _predictions(lab, shape, workload)
+    measured = measured_hits(on_meters)
+    if lab.backend.startswith("lmcache"):
+        # vLLM does not say in which tier another connector found its blocks; here there is only memory.
+        measured = replace(measured, host_hit_tokens=measured.external_hit_tokens, disk_hit_tokens=None)
+        notes += _inert(lab.backend, measured, directory)
     write_trace(directory / "trace.jsonl.gz", workload, on_answers, lab.block_tokens)
     write_requests(directory / "requests.csv", on_answers, with_tier.per_request if with_tier else None)
     return LabResult(
@@ -112,7 +119,7 @@ def run_lab(
         Measurement(off_meters, judge(off_meters)),
         Measurement(on_meters, judge(on_meters, baseline), baseline),
         predicted,
-        measured_hits(on_meters),
+        measured,
         Hits(without.device_hit_tokens, None),
         measured_hits(off_meters),
         [answer.output for answer in off_answers] == [answer.output for answer in on_answers],
@@ -257,7 +264,7 @@ def _predictions(
         return without, None, Hits(None, None), [note]
     chunks = lab.tier_blocks // lab.blocks_per_chunk
     with_host = replace(none, host_chunks=chunks, blocks_per_chunk=lab.blocks_per_chunk)
-    if lab.backend == "lmcache":
+    if lab.backend.startswith("lmcache"):
         note = "LMCache keeps and evicts by rules of its own: its hits are measured, not predicted"
         return without, None, Hits(without.device_hit_tokens, None), [note]
     if lab.backend in ("native+disk", "native+warmset"):
@@ -270,6 +277,23 @@ def _predictions(
     hits = Hits(one.device_hit_tokens, one.host_hit_tokens, None, one.host_hit_tokens)
     notes = [] if lab.concurrency == 1 else ["requests in flight together are predicted by their order"]
     return without, one, hits, notes
+
+
+def _inert(backend: str, measured: Hits, directory: Path) -> list[str]:
+    """What to say of a connector that came up healthy and did nothing."""
+    if measured.external_hit_tokens:
+        return []
+    if backend == "lmcache-inprocess":
+        return [
+            "LMCache's in-process connector is inert here: the server is healthy, but nothing was loaded from it. "
+            "It copies by CUDA only, so on a CPU it stores nothing; use `--backend lmcache`"
+        ]
+    if stored_nothing(backend, directory):
+        return [
+            "LMCache's connector is inert here: the server is healthy, but its `lmcache server` stored nothing; "
+            f"see `{directory / 'lmcache.log'}`"
+        ]
+    return []
 
 
 def _whole(value: float | None) -> int | None:
