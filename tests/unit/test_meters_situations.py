@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from warmset.meters import judge, meters, scrape, window
+from warmset.meters.baseline import of
 from warmset.meters.log import read_log
 from warmset.meters.meters import Meters
 from warmset.servers import engine
@@ -37,6 +38,7 @@ def native(
     external: float,
     stored_bytes: float,
     *,
+    seconds: float = 0.3,
     load_seconds: float = 1.0,
     pinned: float = 0.0,
 ) -> str:
@@ -52,7 +54,7 @@ def native(
         "vllm:kv_offload_load_time_total": load_seconds,
         "vllm:kv_offload_cpu_cache_usage_perc": pinned,
     }
-    return page(counters, info='block_size="16",num_gpu_blocks="10000",enable_prefix_caching="True"')
+    return page(counters, seconds, info='block_size="16",num_gpu_blocks="10000",enable_prefix_caching="True"')
 
 
 def measured(text: str, version: str = "vllm@0.32", tier_bytes: float | None = None) -> Meters:
@@ -73,6 +75,15 @@ def test_little_paid_is_a_gain_where_the_fixed_cost_of_a_request_is_unknown() ->
     assert (found.name, found.reason, found.confidence) == ("helping", "paid_little", "low")
     assert judge(measured(native(4e6, 1e6, 1e6, 2e9, load_seconds=30))).name == "mixed"
     assert judge(measured(native(4e6, 1e6, 1e6, 2e9, load_seconds=500))).name == "hurting"
+
+
+def test_a_server_that_ran_slower_for_whatever_reason() -> None:
+    """TTFT is worse, the loads cost nothing: the report must not lay it on the tier with confidence."""
+    base = of(measured(native(4e6, 1e6, 0, 0, load_seconds=0, seconds=0.2)), {})
+    found = judge(measured(native(4e6, 1e6, 0.5e6, 2e9, seconds=0.9)), base)
+    assert (found.name, found.reason, found.confidence) == ("hurting", "meter_worsened", "low")
+    assert "a computed token took" in found.summary
+    assert "Measure again" in found.next_steps[0].text
 
 
 def test_a_tier_that_lost_nothing_does_not_thrash() -> None:

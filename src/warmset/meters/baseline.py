@@ -132,6 +132,17 @@ def traffic_changes(m: Meters, base: Baseline, relative: float) -> tuple[tuple[s
     return tuple(changes), comparable
 
 
+def slower(m: Meters, base: Baseline, relative: float) -> str | None:
+    """That the server itself computed far slower than in the baseline, in words; None where it did not.
+
+    A tier spreads the fixed cost of requests over fewer computed tokens, so a cost that grew a little says nothing.
+    """
+    before, after = base.prefill_seconds_per_token, m.accounts.prefill_seconds_per_token
+    if not before or not after or after / before <= 1 + relative:
+        return None
+    return f"a computed token took {after * 1e3:.3g} ms of prefill instead of {before * 1e3:.3g}"
+
+
 def _above(a: Estimate, b: Estimate) -> bool:
     """Whether a is above b beyond both intervals; an open end supports nothing."""
     return a.value > b.value and a.low is not None and b.high is not None and a.low >= b.high

@@ -29,6 +29,8 @@ class Thresholds:
         no_gain_ratio: against a baseline, more combined hits than this many points are new reuse.
         traffic_change: a relative change of the mean prompt length beyond this, and beyond its interval, is other
             traffic.
+        speed_change: prefill seconds per computed token that grew by more than this share mean that the server itself
+            ran slower, for whatever reason.
         suspect_ratio: hits above this share of the prompt tokens are impossible, so the counters do not belong
             together.
     """
@@ -46,6 +48,7 @@ class Thresholds:
     no_gain_ratio: float = 0.02
     paid_ratio: float = 0.25
     traffic_change: float = 0.2
+    speed_change: float = 1.0
     suspect_ratio: float = 1.05
 
 

@@ -5,7 +5,7 @@ inside an interval.
 from collections.abc import Sequence
 
 from warmset.meters import steps
-from warmset.meters.baseline import Baseline
+from warmset.meters.baseline import Baseline, slower
 from warmset.meters.causal import Accounts, against_baseline
 from warmset.meters.meters import Meters
 from warmset.meters.quantiles import Estimate
@@ -67,12 +67,16 @@ def weigh(
         )
     if worse and not better and (latency_worse or balance != "saved"):
         summary = f"{_names(worse)} worsened beyond the interval" + (f"; {account}" if account else "")
+        # Stores can slow a server down, and so can anything else on the machine.
+        slow = slower(m, base, t.speed_change) if base is not None else None
+        if slow is not None:
+            summary += f"; but {slow}, with or without the tier to blame"
         return (
             "hurting",
             "meter_worsened",
             summary,
-            "high" if balance != "saved" else "medium",
-            steps.hurting(m),
+            "low" if slow is not None else "high" if balance != "saved" else "medium",
+            [steps.again(m), *steps.hurting(m)] if slow is not None else steps.hurting(m),
         )
     if worse or (balance == "paid" and better):
         parts = (
