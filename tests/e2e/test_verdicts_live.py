@@ -1,13 +1,16 @@
 """Verdicts on real vLLM: each situation is made for real, saved as two scrapes, and `measure` must name it.
 
-Six servers: one without a tier, which is the baseline; one whose tier is larger than the device pool and meets
-four kinds of traffic, a window each; one with a small tier; one with slowed loads; two without prefix caching.
-A server is started when the first test asks for it and ended before the next one starts.
+Seven servers: one without a tier, which is the baseline, beside one with a tier that gets the same requests at the
+same time, so that whatever else slows the machine slows both; one that meets three more kinds of traffic, a window
+each; one with a small tier; one with slowed loads; two without prefix caching. A server is started when the first
+test asks for it and ended before the next one starts.
 """
 
+import contextlib
 import json
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import pytest
@@ -73,8 +76,8 @@ class Traffic:
 CHAT = Traffic("chat", 100)
 TRAFFIC = {
     "off": {"chat": CHAT},
-    "on": {
-        "chat": CHAT,
+    "on": {"chat": CHAT},
+    "other": {
         "random": Traffic("noreuse", 30, other_texts=100),
         "overflow": Traffic("overflow", 75, other_texts=200),
         # Conversations that fill less than half of the device pool.
@@ -85,6 +88,9 @@ TRAFFIC = {
     "no_prefix_cache": {"chat": Traffic("chat", 50)},
     "no_prefix_cache_simple": {"chat": Traffic("chat", 50)},
 }
+
+
+BESIDE = ("off", "on")
 
 
 class Lab:
@@ -101,12 +107,21 @@ class Lab:
 
     def scrapes(self, server, traffic):
         if server not in self._done:
-            self._run(server)
-            self._done.add(server)
+            together = BESIDE if server in BESIDE else (server,)
+            with contextlib.ExitStack() as stack, ThreadPoolExecutor() as pool:
+                ups = [
+                    stack.enter_context(running(self._server(n), self.home / f"{n}.log")) for n in together
+                ]
+                list(pool.map(self._replay, together, ups))
+            self._done.update(together)
         name = f"{server}-{traffic}"
         return self.home / f"{name}.start.prom", self.home / f"{name}.end.prom"
 
-    def _run(self, name):
+    def _replay(self, name, up):
+        for traffic, what in TRAFFIC[name].items():
+            replay_between_scrapes(up, what.made(self.seed), 1, self.home, f"{name}-{traffic}", Listener())
+
+    def _server(self, name):
         blocks = SMALL_TIER_BLOCKS if name == "small" else TIER_BLOCKS
         size = self.shape.kv_bytes_per_block(BLOCK_TOKENS)
         transfer = transfer_config("native", HostTier(blocks, size)) if name != "off" else None
@@ -139,10 +154,7 @@ class Lab:
                 "kv_connector_extra_config": {"cpu_bytes_to_use": self.bytes_of(TIER_BLOCKS)},
             }
             server = replace(server, transfer=simple)
-        with running(server, self.home / f"{name}.log") as up:
-            for traffic, what in TRAFFIC[name].items():
-                workload = what.made(self.seed)
-                replay_between_scrapes(up, workload, 1, self.home, f"{name}-{traffic}", Listener())
+        return server
 
 
 @pytest.fixture(
@@ -190,22 +202,22 @@ def test_the_tier_helps_without_a_baseline_too(lab):
 
 
 def test_random_prompts_are_no_reuse(lab, baseline):
-    found = judge(*lab.scrapes("on", "random"))
+    found = judge(*lab.scrapes("other", "random"))
     assert found["verdict"] == "no_reuse", found["summary"]
-    assert judge(*lab.scrapes("on", "random"), "--baseline", baseline)["verdict"] == "no_reuse"
+    assert judge(*lab.scrapes("other", "random"), "--baseline", baseline)["verdict"] == "no_reuse"
 
 
 def test_more_than_the_tier_holds_is_thrashing(lab, baseline):
-    found = judge(*lab.scrapes("on", "overflow"))
+    found = judge(*lab.scrapes("other", "overflow"))
     assert found["verdict"] == "thrashing", found["summary"]
-    known = judge(*lab.scrapes("on", "overflow"), "--tier", f"{lab.bytes_of(TIER_BLOCKS)}B")
+    known = judge(*lab.scrapes("other", "overflow"), "--tier", f"{lab.bytes_of(TIER_BLOCKS)}B")
     assert known["verdict"] == "thrashing", known["summary"]
 
 
 def test_reuse_that_the_device_serves_is_not_needed(lab, baseline):
-    found = judge(*lab.scrapes("on", "local"))
+    found = judge(*lab.scrapes("other", "local"))
     assert found["verdict"] == "not_needed", found["summary"]
-    assert judge(*lab.scrapes("on", "local"), "--baseline", baseline)["verdict"] == "not_needed"
+    assert judge(*lab.scrapes("other", "local"), "--baseline", baseline)["verdict"] == "not_needed"
 
 
 @pytest.mark.parametrize("told", [True, False], ids=["told", "inferred"])
