@@ -1,6 +1,7 @@
 """`warmset check` as a user types it."""
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -204,6 +205,9 @@ def test_bad_usage(args: list[str], says: str, capsys: pytest.CaptureFixture[str
         ("self.yaml", b"a: &a [*a]\n", "itself"),
         ("broken.yaml", b"a: [1\nb: 2\n", "not valid YAML"),
         ("empty.sh", b"", "nothing to check"),
+        ("arrays.sh", b"A=(" * 50_000, "nothing to check"),
+        ("substitutions.sh", b'"$(' * 50_000, "nothing to check"),
+        ("endless.env", b"".join(b"LMCACHE_X%d=1\n" % i for i in range(10_001)), "10,000 variables"),
     ],
 )
 def test_hostile_input(
@@ -213,6 +217,17 @@ def test_hostile_input(
     path.write_bytes(data)
     assert main(["check", str(path)]) == 2
     assert says in capsys.readouterr().err
+
+
+def test_links_to_themselves_and_pipes_never_hang(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "start.sh").write_text("vllm serve m --cpu-offload-gb 40\n")
+    (tmp_path / "self.sh").symlink_to("self.sh")
+    (tmp_path / "up").symlink_to(tmp_path, target_is_directory=True)
+    os.mkfifo(tmp_path / "pipe.sh")
+    assert main(["check", "-o", "json", str(tmp_path)]) == 1
+    assert len(json.loads(capsys.readouterr().out)["findings"]) == 1
+    assert main(["check", str(tmp_path / "pipe.sh")]) == 2
+    assert "pipe" in capsys.readouterr().err
 
 
 PAGE = b"""# TYPE vllm:cache_config_info gauge
