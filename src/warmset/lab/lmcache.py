@@ -10,6 +10,7 @@ import httpx
 
 from warmset.errors import InputError
 from warmset.lab.server import command, free_port, wait_until_ready
+from warmset.meters.verdict import Evidence, Step, Verdict
 
 # What of LMCache the lab's server and vLLM's connector need; its command line alone comes up without them.
 _PROBE = """
@@ -87,16 +88,40 @@ def lmcache_server(
     with command(words, log, environment=environment) as process:
         wait_until_ready(metrics, process, log, 120.0)
         yield port
-        page = httpx.get(metrics, timeout=30.0, trust_env=False).text
+        try:
+            page = httpx.get(metrics, timeout=30.0, trust_env=False).text
+        except httpx.HTTPError as error:
+            raise InputError(
+                f"the `lmcache server` went away during the replay: {error}", hint=f"see its log, `{log}`"
+            ) from None
         (directory / "lmcache.end.prom").write_text(page, encoding="utf-8")
 
 
-def stored_nothing(backend: str, directory: Path) -> bool:
-    """Whether the `lmcache server` of a run counted no chunk that was written; False for other backends."""
-    page = directory / "lmcache.end.prom"
-    if backend != "lmcache" or not page.is_file():
-        return False
-    rows = page.read_text(encoding="utf-8").splitlines()
+def inert(backend: str, asked_tokens: int, directory: Path) -> Verdict | None:
+    """The verdict on an LMCache connector that came up healthy and then answered nothing.
+
+    `asked_tokens` is what a least-recently-used tier of this size would have answered; None is returned
+    where that is nothing either, and for other backends.
+    """
+    if not backend.startswith("lmcache") or not asked_tokens:
+        return None
+    if backend == "lmcache":
+        what, see = "its `lmcache server` ", directory / "lmcache.log"
+        did = "stored nothing" if _stored_nothing(directory) else "stored and answered nothing"
+        fix = Step("Read the log of LMCache's server.", f"grep -iE 'error|warn' {see}")
+    else:
+        what, did = "its in-process connector ", "answered nothing: without CUDA it moves no blocks"
+        fix = Step("Run LMCache as a server of its own.", "warmset lab --backend lmcache")
+    summary = (
+        f"LMCache is attached and healthy, but inert: {what}{did} "
+        f"(a tier of this size would have answered {asked_tokens:,} tokens)"
+    )
+    evidence = Evidence("tokens that a tier of this size would have answered", asked_tokens, "tokens")
+    return Verdict("inert", "connector_inert", summary, "high", (evidence,), (fix,))
+
+
+def _stored_nothing(directory: Path) -> bool:
+    rows = (directory / "lmcache.end.prom").read_text(encoding="utf-8").splitlines()
     # A counter is absent until it first counts.
     return not any(
         float(row.rsplit(" ", 1)[1]) for row in rows if row.startswith("lmcache_mp_l1_write_chunks_total")

@@ -16,7 +16,7 @@ from warmset.errors import InputError, UnknownName
 from warmset.lab import preflight
 from warmset.lab.backends import BACKENDS, HostTier, transfer_config
 from warmset.lab.builtin import Shape, builtin
-from warmset.lab.lmcache import check_lmcache, lmcache_server, stored_nothing
+from warmset.lab.lmcache import check_lmcache, inert, lmcache_server
 from warmset.lab.model import ModelShape, read_shape, write_model
 from warmset.lab.predict import Prediction, Tiers, predict
 from warmset.lab.record import Hits, Lab, LabResult
@@ -102,9 +102,12 @@ def run_lab(
     if lab.backend.startswith("lmcache"):
         # vLLM does not say in which tier another connector found its blocks; here there is only memory.
         measured = replace(measured, host_hit_tokens=measured.external_hit_tokens, disk_hit_tokens=None)
-        notes += _inert(lab.backend, measured, directory)
     write_trace(directory / "trace.jsonl.gz", workload, on_answers, lab.block_tokens)
     write_requests(directory / "requests.csv", on_answers, with_tier.per_request if with_tier else None)
+    verdict = judge(on_meters, baseline)
+    if not measured.external_hit_tokens and shape.attention == "full":
+        asked = predict(workload, _tiers(lab)).host_hit_tokens
+        verdict = inert(lab.backend, asked, directory) or verdict
     return LabResult(
         workload.name,
         len(workload),
@@ -117,7 +120,7 @@ def run_lab(
         lab.blocks_per_chunk,
         sum(len(answer.prompt) for answer in on_answers),
         Measurement(off_meters, judge(off_meters)),
-        Measurement(on_meters, judge(on_meters, baseline), baseline),
+        Measurement(on_meters, verdict, baseline),
         predicted,
         measured,
         Hits(without.device_hit_tokens, None),
@@ -257,13 +260,11 @@ def _predictions(
     lab: Lab, shape: ModelShape, workload: Workload
 ) -> tuple[Prediction, Prediction | None, Hits, list[str]]:
     """Hits without a tier, with the tier where it can be predicted, and what cannot be said."""
-    none = Tiers(lab.block_tokens, lab.device_blocks, concurrency=lab.concurrency)
-    without = predict(workload, none)
+    with_host = _tiers(lab)
+    without = predict(workload, replace(with_host, host_chunks=None))
     if shape.attention != "full":
         note = "hits are predicted for models of one group of full attention; here only measured"
         return without, None, Hits(None, None), [note]
-    chunks = lab.tier_blocks // lab.blocks_per_chunk
-    with_host = replace(none, host_chunks=chunks, blocks_per_chunk=lab.blocks_per_chunk)
     if lab.backend.startswith("lmcache"):
         note = "LMCache keeps and evicts by rules of its own: its hits are measured, not predicted"
         return without, None, Hits(without.device_hit_tokens, None), [note]
@@ -279,21 +280,14 @@ def _predictions(
     return without, one, hits, notes
 
 
-def _inert(backend: str, measured: Hits, directory: Path) -> list[str]:
-    """What to say of a connector that came up healthy and did nothing."""
-    if measured.external_hit_tokens:
-        return []
-    if backend == "lmcache-inprocess":
-        return [
-            "LMCache's in-process connector is inert here: the server is healthy, but nothing was loaded from it. "
-            "It copies by CUDA only, so on a CPU it stores nothing; use `--backend lmcache`"
-        ]
-    if stored_nothing(backend, directory):
-        return [
-            "LMCache's connector is inert here: the server is healthy, but its `lmcache server` stored nothing; "
-            f"see `{directory / 'lmcache.log'}`"
-        ]
-    return []
+def _tiers(lab: Lab) -> Tiers:
+    return Tiers(
+        lab.block_tokens,
+        lab.device_blocks,
+        host_chunks=lab.tier_blocks // lab.blocks_per_chunk,
+        blocks_per_chunk=lab.blocks_per_chunk,
+        concurrency=lab.concurrency,
+    )
 
 
 def _whole(value: float | None) -> int | None:
