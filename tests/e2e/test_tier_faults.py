@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from mmap import mmap
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -609,3 +610,65 @@ def test_an_object_store_in_trouble(table: Table, proxy: Proxy, fault: str, mode
     workers = itertools.chain(*(w._threads for w in reader.tier._transfers._workers.values()))
     # A request that hangs in the store ends with its own time limit.
     assert mode in ("stopped", "slow") or not [t for t in workers if t.is_alive()]
+
+
+def _held() -> dict[str, int]:
+    status = Path("/proc/self/status").read_text()
+    rss = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
+    return {
+        "threads": threading.active_count(),
+        "files": len(os.listdir("/proc/self/fd")),
+        "shared memory": len(os.listdir("/dev/shm")),
+        "rss_kib": rss,
+    }
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3600)
+def test_a_long_run_through_faults_leaks_nothing(proxy: Proxy) -> None:
+    """RAM over an object store, without an engine; WARMSET_SOAK_REQUESTS makes it shorter."""
+    requests = int(os.environ.get("WARMSET_SOAK_REQUESTS", "10000"))
+    replica = Replica("warmset", "s3://kv-cache/soak", endpoint=f"http://127.0.0.1:{proxy.server_port}")
+    modes = [
+        "ok",
+        "ok",
+        "500",
+        "ok",
+        "flipped",
+        "ok",
+        "cut",
+        "throttled",
+        "ok",
+        "killed",
+        "ok",
+        "credentials",
+    ]
+    random = Random(7)
+    served, warm = Served(), None
+    for number in range(requests):
+        if number % 100 == 0:
+            proxy.mode = modes[number // 100 % len(modes)]
+            # Long enough for the breaker to try the store again.
+            time.sleep(1.1)
+        if number == requests // 3:
+            warm = _held()
+        one = replica.serve(f"soak {int(random.paretovariate(0.6)) % 400}")
+        served.hits += one.hits
+        served.wrong += one.wrong
+        served.longest_seconds = max(served.longest_seconds, one.longest_seconds)
+        replica.seen()
+    proxy.mode = "ok"
+    replica.settle(60)
+    held = _held()
+    assert warm is not None
+    assert served.wrong == 0
+    assert served.hits > 0
+    assert served.longest_seconds < HELD_SECONDS
+    assert held["threads"] <= warm["threads"] + 8, (warm, held)
+    assert held["files"] <= warm["files"] + 40, (warm, held)
+    assert held["shared memory"] <= warm["shared memory"]
+    assert held["rss_kib"] < warm["rss_kib"] + 64 * 1024, (warm, held)
+    assert replica.manager._jobs == {}
+    assert replica.tier._lookups._questions == {}
+    print(f"{requests} requests, {served}, {warm} → {held}, {replica.seen()}")
+    replica.close()
