@@ -158,7 +158,7 @@ def _compared(
             with _fresh(root):
                 times = list(run(root))
             best[who] = [min(a, b) for a, b in zip(best.get(who, times), times, strict=True)]
-    rate = {
+    rate: dict[str, float] = {
         f"{who}_{what}_bytes_per_second": round(rows.nbytes / seconds)
         for who, pair in best.items()
         for what, seconds in zip(("store", "load"), pair, strict=True)
