@@ -22,7 +22,7 @@ def check(case: Case) -> Iterator[Answer]:
                 continue
             relation = "is more than" if tier.node_bytes > budget.bytes else "leaves too little of"
             why = (
-                " even if the server starts, because pages are taken when first written"
+                ": the server may start, and fails when its pages are first written"
                 if budget.kind == "host"
                 else ""
             )

@@ -39,9 +39,10 @@ def _tensors(case: Case, tier: HostTier) -> tuple[int, bool]:
 
 
 def _hit(case: Case, tier: HostTier, real: int, pieces: int, each: int, known: bool) -> Hit:
+    taken = format_bytes(next_power_of_two(each))
+    share = f"{pieces} pieces of {format_bytes(each)} take {taken} each, " if pieces > 1 else ""
     message = (
-        f"pinned memory is rounded up to a power of two: {pieces} pieces of {format_bytes(each)} take "
-        f"{format_bytes(next_power_of_two(each))} each, {format_bytes(real)} in all for "
+        f"pinned memory is rounded up to a power of two: {share}{format_bytes(real)} in all for "
         f"{format_bytes(tier.node_bytes)} asked"
     )
     severity: Severity = "note" if real < 1.3 * tier.node_bytes else "warning"
