@@ -165,7 +165,7 @@ def test_every_form(warmset: Callable[..., Any], form: str) -> None:
             "0.14",
         ),
         ((*WORKED, "--sessions", 1, "--metrics", "/no/such/file"), "/no/such/file", "file"),
-        ((*WORKED, "--sessions", 1, "--metrics", "http://127.0.0.1:9"), "cannot reach", "address"),
+        ((*WORKED, "--sessions", 1, "--metrics", "http://127.0.0.1:9"), "127.0.0.1:9", "address"),
         (("plan", "llama-3.1-8b", "--context", 8, "--hbm-kv", 1), "--sessions", "--trace"),
     ],
 )
