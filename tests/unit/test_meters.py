@@ -84,6 +84,12 @@ def test_a_page_cut_anywhere_is_refused_or_smaller(shared: Path) -> None:
             window(scrape(start), scrape(end[:cut]))
 
 
+def test_a_page_of_names_without_end_is_refused_early() -> None:
+    page = "".join(f"vllm:x{i}_total 1\n" for i in range(400_000))
+    with pytest.raises(InputError, match="different metrics by line 10001"):
+        scrape(page)
+
+
 def test_writing_and_reading_again(shared: Path) -> None:
     page = scrape((shared / "metrics" / "chat_on.end.prom").read_text())
     again = scrape(write_exposition(page))

@@ -16,6 +16,9 @@ from warmset.errors import InputError
 Labels = tuple[tuple[str, str], ...]
 P = ParamSpec("P")
 
+# A server has a few hundred; each costs memory and time of its own.
+MOST_NAMES = 10_000
+
 
 class Sample(NamedTuple):
     """One series at one moment: labels sorted by name, and the value as written."""
@@ -137,6 +140,11 @@ def parse(text: str, wanted: Callable[[str], bool] | None = None) -> Exposition:
         rows = rows_of.get(name, unknown)
         if rows is unknown:
             rows = rows_of[name] = samples.setdefault(name, []) if wanted is None or wanted(name) else None
+            if len(samples) > MOST_NAMES:
+                raise InputError(
+                    f"more than {MOST_NAMES:,} different metrics by line {number}, such as `{name[:80]}`",
+                    hint="no server has so many; scrape the engine's own `/metrics`",
+                )
         if rows is not None:
             rows.append(new(Sample, (labels, value)))
     notes = _mend(samples)
