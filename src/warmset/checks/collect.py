@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from warmset.checks.inputs.dockerfile import read_dockerfile
 from warmset.checks.inputs.envfile import looks_like_env, read_env
@@ -18,7 +19,9 @@ from warmset.checks.record import ServerLaunch
 from warmset.checks.text import MAX_FILE_BYTES, Source, Word, read_source
 from warmset.checks.tree import Node
 from warmset.errors import InputError
-from warmset.meters import Snapshot
+
+if TYPE_CHECKING:
+    from warmset.meters import Snapshot
 
 # A deployment repository has hundreds of files; far more means that the wrong directory was given.
 MAX_FILES = 20_000
@@ -37,7 +40,7 @@ class Inputs:
     lmcache: tuple[Node, ...] = ()
     mooncake: tuple[Node, ...] = ()
     queries: tuple[Word, ...] = ()
-    snapshot: Snapshot | None = None
+    snapshot: "Snapshot | None" = None
     notes: tuple[str, ...] = ()
 
     @cached_property
