@@ -53,7 +53,8 @@ class SlowLoads(HostCopyWorker):
 offloading.HostCopyWorker = SlowLoads
 SlowSpec = offloading.AnyDeviceOffloadingSpec
 """
-SLOW_SECONDS = 0.25
+# Per load, of some hundred tokens: more than their prefill takes on a machine that is busy otherwise.
+SLOW_SECONDS = 1.5
 
 
 @dataclass(frozen=True)
