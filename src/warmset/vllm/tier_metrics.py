@@ -15,27 +15,10 @@ from vllm.v1.kv_offload.base import (
 from warmset.tiers.breaker import CircuitBreaker
 from warmset.tiers.evict import Eviction
 from warmset.tiers.lookup import Lookups
+from warmset.tiers.meter import LATENCY_BOUNDS_SECONDS
 from warmset.tiers.transfer import Outcome, Transfers
 
 _PREFIX = "vllm:warmset_tier_"
-_SECONDS = (
-    0.0001,
-    0.00025,
-    0.0005,
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-)
 _STATES = {"closed": 0, "half-open": 1, "open": 2}
 
 # Our counts to metrics: (counter, label value); lookups count blocks asked for, transfers count blocks moved.
@@ -81,8 +64,8 @@ def definitions() -> dict[str, OffloadingMetricMetadata]:
         "queued_store_bytes": gauge("Bytes that wait to be stored.", tier),
         "hanging_threads": gauge("Threads that wait for a store that does not answer.", tier),
         "breaker_state": gauge("0 closed (healthy), 1 half-open, 2 open (the store is left alone).", tier),
-        "lookup_seconds": histogram("Time of one lookup probe.", tier, _SECONDS),
-        "load_seconds": histogram("Time of one load job.", tier, _SECONDS),
+        "lookup_seconds": histogram("Time of one lookup probe.", tier, LATENCY_BOUNDS_SECONDS),
+        "load_seconds": histogram("Time of one load job.", tier, LATENCY_BOUNDS_SECONDS),
     }
     return {_PREFIX + name: metadata for name, metadata in found.items()}
 
