@@ -251,6 +251,7 @@ def test_without_prefix_caching_the_simple_connector_is_inert(lab):
     """vLLM warns once and disables the connector; the server serves on as if nothing were wrong."""
     log = lab.home / "no_prefix_cache_simple.log"
     scrapes = lab.scrapes("no_prefix_cache_simple", "chat")
+    assert judge(*scrapes)["verdict"] == "inert"
     found = judge(*scrapes, "--log", log)
     assert found["verdict"] == "inert", found["summary"]
     told = judge(*scrapes, "--tier", f"{lab.bytes_of(TIER_BLOCKS)}B")
