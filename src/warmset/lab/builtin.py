@@ -8,6 +8,7 @@ import numpy as np
 from warmset.errors import InputError, UnknownName
 from warmset.lab.workload import Listed, Output, Piece, Request, Text
 
+MOST_REQUESTS = 100_000
 _SYSTEM, _USER, _DOCUMENT, _TOOL = range(4)
 
 
@@ -137,6 +138,11 @@ def builtin(name: str, shape: Shape) -> Listed:
         raise InputError(
             f"a device pool of `{shape.device_tokens}` tokens is too small for a workload",
             hint="give at least 1,024 tokens: more `--device-blocks`, or a larger `--block-tokens`",
+        )
+    if shape.requests > MOST_REQUESTS:
+        raise InputError(
+            f"`{shape.requests:,}` requests are more than a lab replays in a day",
+            hint=f"give `--requests {MOST_REQUESTS}` or fewer",
         )
     return Listed(name, shape.seed, make(shape))
 

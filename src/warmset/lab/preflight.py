@@ -11,6 +11,7 @@ from warmset.lab.workload import Workload, each
 from warmset.units import format_bytes
 
 SHM = Path("/dev/shm")  # noqa: S108  # vLLM's host tier lives there
+MEMINFO = Path("/proc/meminfo")
 _INSTALL = "install the CPU build beside warmset: `pip install 'warmset[lab]'`"
 # vLLM's own queues between its processes.
 _ROOM_BYTES = 64 << 20
@@ -58,6 +59,30 @@ def check_shared_memory(tier_bytes: int) -> None:
             f"the host tier needs {format_bytes(tier_bytes)} of shared memory and the server "
             f"{format_bytes(_ROOM_BYTES)}, but `{SHM}` has {format_bytes(free)} free",
             hint="give fewer `--tier-blocks`, or more shared memory (in a container: `--shm-size`)",
+        )
+
+
+def check_memory(pool_bytes: int) -> None:
+    """Raise InputError when the device pool, which is this machine's memory, does not fit it."""
+    try:
+        text = MEMINFO.read_text(encoding="ascii")
+        available = next(int(row.split()[1]) for row in text.splitlines() if row.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError):
+        return
+    if pool_bytes > available * 1024:
+        raise InputError(
+            f"the device pool needs {format_bytes(pool_bytes)} of memory, but this machine has "
+            f"{format_bytes(available * 1024)} available",
+            hint="give fewer `--device-blocks`",
+        )
+
+
+def check_context(longest_tokens: int, most_tokens: int) -> None:
+    """Raise InputError when a request is longer than the model's context."""
+    if longest_tokens > most_tokens:
+        raise InputError(
+            f"a request has `{longest_tokens - 1:,}` tokens, but the model takes {most_tokens:,}",
+            hint="leave `--model` out, or give a workload with shorter requests",
         )
 
 

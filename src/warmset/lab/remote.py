@@ -11,7 +11,14 @@ from warmset.errors import InputError
 from warmset.lab.builtin import Shape, builtin
 from warmset.lab.predict import Tiers, predict
 from warmset.lab.record import Hits, Lab, LabResult
-from warmset.lab.run import DEFAULT_REQUESTS, Listener, measured_hits, metrics_page, replay_between_scrapes
+from warmset.lab.run import (
+    DEFAULT_REQUESTS,
+    Listener,
+    check_counts,
+    measured_hits,
+    metrics_page,
+    replay_between_scrapes,
+)
 from warmset.lab.rundir import make_run_dir, write_requests, write_trace
 from warmset.lab.server import Running
 from warmset.lab.traced import traced
@@ -40,6 +47,7 @@ def run_remote(
     root = url.rstrip("/").removesuffix("/v1").removesuffix("/metrics")
     if not root.startswith(("http://", "https://")):
         raise InputError(f"`{url}` is not a URL", hint="write it like `http://localhost:8000`")
+    check_counts(lab)
     sent = dict(headers or {})
     pool = _pool(root, sent)
     workload = _workload(lab, pool)

@@ -58,14 +58,19 @@ def run_lab(
     bytes_per_block = shape.kv_bytes_per_block(lab.block_tokens)
     tier = HostTier(lab.tier_blocks, bytes_per_block, lab.blocks_per_chunk, lab.block_tokens)
     preflight.check_shared_memory(tier.bytes)
-    workload = _workload(lab)
+    # Half of what the model takes, so that prompts have room to grow by their answers.
+    workload = _workload(lab, shape.max_context_tokens // 2)
+    longest = max(request.input_tokens + request.output_tokens for request in each(workload))
     preflight.check_pool(workload, lab.device_blocks, lab.block_tokens)
+    preflight.check_memory((lab.device_blocks + 1) * bytes_per_block)
+    if lab.model is None:
+        shape = replace(shape, max_context_tokens=max(shape.max_context_tokens, longest + 1))
+    preflight.check_context(longest + 1, shape.max_context_tokens)
     python = lab.python or sys.executable
     preflight.check_python(python)
     check_lmcache(lab.backend, python)
     directory = make_run_dir(lab.run_dir, workload.name)
     model = lab.model or _own_model(shape)
-    longest = max(request.input_tokens + request.output_tokens for request in each(workload))
     server = VllmServer(
         python,
         model,
@@ -151,17 +156,24 @@ def metrics_page(url: str, headers: dict[str, str] | None = None) -> str:
     return response.text
 
 
-def _check(lab: Lab) -> None:
-    if lab.backend not in BACKENDS:
-        raise UnknownName("backend", lab.backend, BACKENDS, hint=f"use {', '.join(BACKENDS)}")
+def check_counts(lab: Lab) -> None:
+    """Raise InputError for a count that leaves nothing to replay or to measure."""
     for name, value in (
         ("--device-blocks", lab.device_blocks),
         ("--tier-blocks", lab.tier_blocks),
         ("--concurrency", lab.concurrency),
         ("--blocks-per-chunk", lab.blocks_per_chunk),
+        ("--requests", lab.requests),
+        ("--output-tokens", lab.output_tokens),
     ):
-        if value < 1:
+        if value is not None and value < 1:
             raise InputError(f"`{name} {value}` leaves nothing to measure", hint=f"give `{name} 1` or more")
+
+
+def _check(lab: Lab) -> None:
+    if lab.backend not in BACKENDS:
+        raise UnknownName("backend", lab.backend, BACKENDS, hint=f"use {', '.join(BACKENDS)}")
+    check_counts(lab)
     if lab.tier_blocks < lab.blocks_per_chunk:
         raise InputError(
             f"a tier of `{lab.tier_blocks}` blocks holds no chunk of {lab.blocks_per_chunk} blocks",
@@ -177,9 +189,7 @@ def _check(lab: Lab) -> None:
         read_shape(lab.model)
 
 
-def _workload(lab: Lab) -> Workload:
-    if lab.requests is not None and lab.requests < 1:
-        raise InputError(f"`--requests {lab.requests}` replays nothing", hint="give at least 1")
+def _workload(lab: Lab, longest_tokens: int) -> Workload:
     if lab.trace is not None:
         from warmset.traces import load
 
@@ -196,6 +206,7 @@ def _workload(lab: Lab) -> Workload:
         lab.requests or DEFAULT_REQUESTS,
         lab.output_tokens,
         lab.seed,
+        longest_tokens,
     )
     return builtin(lab.workload, shape)
 
