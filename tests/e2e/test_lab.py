@@ -32,10 +32,9 @@ def total(page, name):
 
 @pytest.fixture(scope="module")
 def chat(lab):
-    """A lab whose answers are long: generated blocks take room on the device and none in the tier."""
+    """One lab with every default but the number of requests."""
     return lab(
-        *("--workload", "chat", "--device-blocks", 160, "--tier-blocks", 400, "--requests", 40),
-        *("--output-tokens", 200, "--seed", 7),
+        "--workload", "chat", "--device-blocks", 160, "--tier-blocks", 400, "--requests", 60, "--seed", 7
     )
 
 
@@ -67,7 +66,7 @@ def test_the_result_follows_its_schema_and_is_saved(chat):
 
 def test_the_recorded_trace_is_the_traffic(chat):
     trace = load(Path(chat.result["run_dir"], "trace.jsonl.gz"))
-    assert trace.requests == 40
+    assert trace.requests == 60
     assert int(trace.input_tokens.sum()) == chat.result["prompt_tokens"]
     assert trace.block_tokens == 32
 
@@ -76,22 +75,29 @@ def test_nothing_is_left_running_or_in_shared_memory(chat):
     assert chat.left == ()
 
 
-def test_a_tier_no_larger_than_the_device_pool_hits_nothing(vllm, tmp_path):
-    shape, device, tier, block = ModelShape(), 160, 100, 32
+# Answers of 200 tokens: generated blocks take room on the device and none in the tier.
+@pytest.mark.parametrize(
+    ("device", "tier", "requests", "output_tokens"), [(100, 300, 20, 200), (160, 100, 60, 40)]
+)
+def test_one_server_hits_what_is_predicted(vllm, tmp_path, device, tier, requests, output_tokens):
+    shape, block = ModelShape(), 32
     size = shape.kv_bytes_per_block(block)
-    workload = builtin("chat", Shape((device - 1) * block, tier * block, 60, 40, 3))
+    workload = builtin("chat", Shape((device - 1) * block, tier * block, requests, output_tokens, 7))
     transfer = transfer_config("native", HostTier(tier, size))
     model = write_model(tmp_path / "model", shape)
-    server = VllmServer(sys.executable, model, device, block, size * (device + 1), 2048, 1, transfer)
+    server = VllmServer(
+        *(sys.executable, model, device, block, size * (device + 1), 2048, 1, transfer),
+        environment={"OMP_NUM_THREADS": "1"},
+    )
     with running(server, tmp_path / "server.log") as up:
         replay(workload, up.url, up.model)
         time.sleep(1)
         page = httpx.get(f"{up.url}/metrics").text
-    assert total(page, "vllm:external_prefix_cache_queries_total") > 0
-    assert total(page, "vllm:external_prefix_cache_hits_total") == 0
     predicted = predict(workload, Tiers(block, device, host_chunks=tier))
-    assert predicted.host_hit_tokens == 0
     assert total(page, "vllm:prefix_cache_hits_total") == predicted.device_hit_tokens > 0
+    assert total(page, "vllm:external_prefix_cache_hits_total") == predicted.host_hit_tokens
+    # A tier no larger than the device pool holds nothing that the device does not.
+    assert (predicted.host_hit_tokens == 0) == (tier <= device)
 
 
 def test_outputs_are_identical_for_a_model_of_two_groups(lab):

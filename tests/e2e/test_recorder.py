@@ -26,6 +26,7 @@ from warmset.traces import load
 
 pytestmark = pytest.mark.e2e
 BLOCK, DEVICE, TIER = 32, 160, 400
+ONE = {"OMP_NUM_THREADS": "1"}
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,9 @@ def recorded(vllm, tmp_path_factory):
         },
     }
     model = write_model(home / "model", shape)
-    server = VllmServer(sys.executable, model, DEVICE, BLOCK, size * (DEVICE + 1), 2048, 8, both)
+    server = VllmServer(
+        sys.executable, model, DEVICE, BLOCK, size * (DEVICE + 1), 2048, 8, both, environment=ONE
+    )
     crowd = builtin("rag", Shape((DEVICE - 1) * BLOCK, TIER * BLOCK, 120, None, 5))
     with running(server, home / "server.log") as up:
         words = [sys.executable, "-m", "warmset", "lab", "--url", up.url, "--requests", "80", "--seed", "7"]

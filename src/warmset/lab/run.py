@@ -80,6 +80,8 @@ def run_lab(
         longest + 1,
         lab.concurrency,
         port=lab.port,
+        # More threads do not make the small model faster, and labs side by side slower.
+        environment={} if lab.model else {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")},
     )
 
     off, off_answers = _replay_on(server, workload, lab, directory, "off", listen)

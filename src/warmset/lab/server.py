@@ -169,8 +169,11 @@ def _environment(extra: Mapping[str, str]) -> dict[str, str]:
     environment = dict(os.environ)
     # Metrics of earlier servers would be mixed into this one's.
     environment.pop("PROMETHEUS_MULTIPROC_DIR", None)
+    # Threads that spin at barriers stall each other where processes share cores; what is set already holds.
+    waiting = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
     return (
-        environment
+        waiting
+        | environment
         | {
             "VLLM_NO_USAGE_STATS": "1",
             "DO_NOT_TRACK": "1",
