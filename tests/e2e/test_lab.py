@@ -167,7 +167,14 @@ def test_lmcache_in_process_is_found_to_be_inert(lab):
 def test_nothing_is_left_when_the_lab_is_ended(vllm, traces_of, tmp_path, how):
     traces, directory = traces_of(), tmp_path / "run"
     words = [sys.executable, "-m", "warmset", "lab", "--requests", "20", "--run-dir", str(directory)]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Whoever started the tests in the background may have had Ctrl-C ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     log = directory / "off.log"
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and not (
