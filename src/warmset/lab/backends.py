@@ -62,6 +62,8 @@ def transfer_config(
                 # LMCache counts in GiB.
                 "lmcache.max_local_cpu_size": tier.bytes / 2**30,
                 "lmcache.chunk_size": tier.block_tokens * tier.blocks_per_chunk,
+                # Where it is inert, every request waits this long for an answer, 3 s unless told otherwise.
+                "lmcache.lookup_timeout_ms": 300,
             },
         }
     if backend not in BACKENDS:
