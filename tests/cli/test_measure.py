@@ -308,8 +308,17 @@ def test_watch_in_a_terminal(url: str, color: str) -> None:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 70, 0, 0))
     words = [sys.executable, "-m", "warmset", "watch", f"{url}/grow", "--every", "0.5s", "--color", color]
-    environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | {"TERM": "xterm-256color"}
-    process = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    # Neither the size of another terminal nor an ignored Ctrl-C may be inherited.
+    unwanted = ("NO_COLOR", "COLUMNS", "LINES")
+    environment = {k: v for k, v in os.environ.items() if k not in unwanted} | {"TERM": "xterm-256color"}
+    process = subprocess.Popen(
+        words,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     os.close(theirs)
     screen, deadline = "", time.monotonic() + 20
     while time.monotonic() < deadline and "TTFT P99" not in screen:
