@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +36,18 @@ class Traces:
         self._before = set(os.listdir("/dev/shm"))
 
     def left(self, mark):
-        """Processes whose command line has `mark`, and new names in shared memory that no process maps."""
+        """Processes whose command line has `mark`, and new names in shared memory that no process maps.
+
+        What lies there only for a moment (a server that somebody else starts or ends) is looked at again.
+        """
+        for _ in range(5):
+            if not (found := self._left_now(mark)):
+                break
+            time.sleep(1)
+        return found
+
+    def _left_now(self, mark):
+        new = set(os.listdir("/dev/shm")) - self._before
         found, mapped = [], ""
         for entry in Path("/proc").iterdir():
             if not entry.name.isdigit():
@@ -50,7 +62,6 @@ class Traces:
             if mark in line and int(entry.name) != os.getpid():
                 found.append(line)
         # What a live process maps belongs to a server that somebody else started meanwhile.
-        new = set(os.listdir("/dev/shm")) - self._before
         return (*found, *sorted(name for name in new if f"/dev/shm/{name}" not in mapped))
 
 
