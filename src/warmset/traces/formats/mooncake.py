@@ -10,7 +10,6 @@ import math
 import re
 import warnings
 from collections.abc import Iterator
-from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -84,7 +83,9 @@ def _cut_lists(text: bytes, key: bytes) -> tuple[bytes, list[bytes] | None]:
 
 
 def _counts(lists: list[bytes]) -> NDArray[np.int64]:
-    counts = np.fromiter(map(methodcaller("count", b","), lists), np.int64, len(lists)) + 1
+    ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
+    commas = np.flatnonzero(np.frombuffer(b"".join(lists), np.uint8) == ord(","))
+    counts = np.diff(np.searchsorted(commas, ends), prepend=0) + 1
     for index in np.flatnonzero(counts == 1):
         counts[index] = bool(lists[index].strip())
     return counts
@@ -117,7 +118,8 @@ _Columns = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], list
 
 
 _DIGITS = b"0123456789"
-_TO_BLANK = bytes(c if c in _DIGITS + b"." else 32 for c in range(256))
+_COLON_TO_BLANK = bytes(32 if c in b":\t\r\n" else c for c in range(256))
+_NOT_NUMERIC = bytes(c for c in range(256) if c not in _DIGITS + b".: \t\r\n")
 
 
 def _numeric_columns(rest: bytes, requests: int) -> _Columns | None:
@@ -132,13 +134,14 @@ def _numeric_columns(rest: bytes, requests: int) -> _Columns | None:
     names = needed | {"block_size", "block_tokens", "session_id"}
     if (
         not needed <= set(row) <= names
-        or b"-" in skeleton
-        or any(type(value) not in (int, float) for value in row.values())
+        # Nothing but names and numbers: no sign, exponent or text.
+        or skeleton.translate(None, b" \t\r\n.")
+        != b"{" + b",".join(b'"%b":' % n.encode() for n in row) + b"}"
         or rest.translate(None, _DIGITS) != skeleton * requests
     ):
         return None
     dtype = np.dtype(np.float64 if b"." in skeleton else np.int64)
-    numbers = _numbers(rest.translate(_TO_BLANK), dtype, " ")
+    numbers = _numbers(rest.translate(_COLON_TO_BLANK, _NOT_NUMERIC), dtype, " ")
     if numbers is None or numbers.size != requests * len(row) or numbers.max() > fields.MAX_COUNT:
         return None
     column = dict(zip(row, numbers.reshape(requests, len(row)).T, strict=True))
@@ -188,7 +191,7 @@ def _scalar_columns(rest: bytes, requests: int) -> _Columns | None:
     if size is not None and (isinstance(size, str) or not 0 < size < 2**31):
         return None
     arrivals = np.array([math.nan if time is None else time for time in times], np.float64)
-    if np.isinf(arrivals).any():
+    if np.count_nonzero(~np.isfinite(arrivals)) != times.count(None):
         return None
     known = any(session is not None for session in sessions)
     return arrivals, np.array(inputs), np.array(outputs), sessions if known else None, size
