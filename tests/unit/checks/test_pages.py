@@ -1,4 +1,4 @@
-"""One file, one page and one test file for each rule, and none drifts from the others."""
+"""One file, one page and one file of cases for each rule, and none drifts from the others."""
 
 from pathlib import Path
 
@@ -20,7 +20,8 @@ def test_page(rule: Rule, root: Path) -> None:
 def test_files(rule: Rule, root: Path) -> None:
     file = rule.name.replace("-", "_") + ".py"
     assert (root / "src/warmset/checks/rules" / file).is_file()
-    assert (root / "tests/unit/checks" / f"test_{file}").is_file()
+    tests = root / "tests/unit/checks"
+    assert (tests / "cases" / f"{rule.name}.yaml").is_file() or (tests / f"test_{file}").is_file()
     assert rule.severity in SEVERITIES
     assert rule.summary.endswith(".")
     assert all((rule.why, rule.wrong, rule.right, rule.since, rule.source))
