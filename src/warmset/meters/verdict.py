@@ -1,7 +1,7 @@
 """The verdict record: an answer, what it rests on, and what to do next."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Name = Literal[
     "helping",
@@ -15,18 +15,7 @@ Name = Literal[
     "undecided",
     "no_tier",
 ]
-NAMES: tuple[Name, ...] = (
-    "helping",
-    "hurting",
-    "thrashing",
-    "no_reuse",
-    "inert",
-    "tier_too_small",
-    "not_needed",
-    "mixed",
-    "undecided",
-    "no_tier",
-)
+NAMES: tuple[Name, ...] = get_args(Name)
 Confidence = Literal["high", "medium", "low"]
 
 
