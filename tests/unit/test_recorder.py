@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import math
+import resource
 import subprocess
 import sys
 import time
@@ -14,8 +16,8 @@ from warmset.curves.exact import lru_curve
 from warmset.traces import load
 from warmset.vllm.recorder_live import LiveCurve
 from warmset.vllm.recorder_settings import DEVICE_POOLS, RecorderSettings, beside, live_path
-from warmset.vllm.recorder_tap import Tap
-from warmset.vllm.recorder_writer import TraceFile, shorten
+from warmset.vllm.recorder_tap import FRAME, Tap
+from warmset.vllm.recorder_writer import TraceFile, _Recording, shorten
 
 
 def chains(requests=60, sessions=12, seed=3):
@@ -113,6 +115,83 @@ def test_a_full_disk_is_said_once_and_survived(tmp_path, capsys):
         file.write(b"x\n")
         file.flush()
     assert capsys.readouterr().err.count("warmset recorder:") == 1
+
+
+def test_a_disk_that_fills_up_leaves_whole_pieces_and_counts_what_is_lost(tmp_path, capsys):
+    path = tmp_path / "t.jsonl.gz"
+    file = TraceFile(path, b'{"format":"warmset.trace/1","block_tokens":16}\n', max_bytes=10**6, files=2)
+    rng = np.random.default_rng(1)
+
+    def write():
+        file.write(b'{"in":1600,"blocks":%s}\n' % json.dumps(rng.integers(2**62, size=100).tolist()).encode())
+        file.flush()
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # The kernel then writes what still fits, as a full disk does, and refuses the rest.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, before[1]))
+    try:
+        for _ in range(10):
+            write()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert 0 < file.lost_lines < 10
+    assert capsys.readouterr().err.count("warmset recorder:") == 1
+    write()
+    assert load(path).requests == 10 - file.lost_lines + 1
+
+
+def test_requests_that_overtake_each_other_are_written_in_order_of_arrival(tmp_path):
+    path = tmp_path / "t.jsonl.gz"
+    tap = Tap(RecorderSettings(path), block_tokens=16, device_blocks=40, model="m")
+    sent = list(chains())
+    # Every eighth takes long: it finishes after the seven that came after it.
+    order = [i for at in range(0, 60, 8) for i in (*range(at + 1, min(at + 8, 60)), at)]
+    running = set()
+    for place, number in enumerate(order):
+        running |= set(range(number + 1))
+        running -= set(order[: place + 1])
+        tap.put(
+            1000.0 + number, len(sent[number]) * 16, 1, 0, sent[number],
+            oldest_running=min((1000.0 + i for i in running), default=math.inf),
+        )  # fmt: skip
+    tap.close()
+    trace = load(path)
+    assert trace.arrival_seconds.tolist() == list(range(60))
+    assert np.diff(trace.offsets).tolist() == [len(chain) for chain in sent]
+    curve = lru_curve(trace)
+    for point in json.loads(live_path(path).read_text())["points"]:
+        assert point["hit_ratio"] == curve.hit_ratio_at(point["capacity_blocks"])
+
+
+def test_a_request_that_never_finishes_holds_nothing_back_for_ever(tmp_path):
+    recording = _Recording(
+        {"path": str(tmp_path / "t.jsonl"), "block_tokens": 16, "device_blocks": 4, "model": "m"}
+        | {"max_bytes": 10**6, "files": 1, "curve_accesses": 1000, "device_pools": [1.0]}
+    )
+    frames = b"".join(FRAME.pack(10.0 + i, 9.0, 16, 1, 0, 32, 32, 0) + bytes(32) for i in range(3))
+    recording._take(bytearray(frames), 100.0)
+    assert recording._curve.points()["requests"] == 0
+    recording._release(-math.inf, 400.0)
+    assert recording._curve.points()["requests"] == 3
+    # One that comes too late for its place is written at the time that the file has reached.
+    recording._take(bytearray(FRAME.pack(9.5, math.inf, 16, 1, 0, 32, 32, 0) + bytes(32)), 401.0)
+    recording._file.flush()
+    assert load(tmp_path / "t.jsonl").arrival_seconds.tolist() == [0, 1, 2, 2]
+
+
+def test_where_nothing_can_be_written_no_old_curve_is_shown(tmp_path):
+    path = tmp_path / "t.jsonl"
+    record(path, chains(requests=5))
+    tap = Tap(RecorderSettings(path), block_tokens=16, device_blocks=40, model="m")
+    deadline = time.monotonic() + 10
+    while not live_path(path).exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert json.loads(live_path(path).read_text())["points"] == []
+    tap._writer.kill()
+    tap._writer.wait()
+    tap.put(1.0, 16, 1, 0, [bytes(32)])
+    tap.close()
+    assert not live_path(path).exists()
 
 
 def test_beyond_its_bound_the_live_curve_follows_a_sample():

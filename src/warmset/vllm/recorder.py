@@ -11,6 +11,7 @@ hit ratio of caches of ½×, 1×, 2×, 4× … the device pool on this traffic.
 """
 
 import json
+import math
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -53,7 +54,8 @@ class TrafficRecorder(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
         _, self._block_tokens = resolve_kv_cache_block_sizes(kv_cache_config, vllm_config)
         groups = max(1, len(kv_cache_config.kv_cache_groups))
         pool_tokens = kv_cache_config.num_blocks * vllm_config.cache_config.block_size // groups
-        self._device_hits: dict[str, int] = {}
+        # Requests that run: when they arrived, and what the device had; the oldest first.
+        self._running: dict[str, tuple[float, int]] = {}
         self._tap = Tap(
             _settings(vllm_config),
             block_tokens=self._block_tokens,
@@ -72,7 +74,7 @@ class TrafficRecorder(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
         """Note what the device had; there is nothing to load."""
         if self._tap is not None:
             # The first admission counts: what a preempted request finds again is its own.
-            self._device_hits.setdefault(request.request_id, num_computed_tokens)
+            self._running.setdefault(request.request_id, (request.arrival_time, num_computed_tokens))
         return 0, False
 
     def update_state_after_alloc(self, request: Any, blocks: Any, num_external_tokens: int) -> None:
@@ -85,7 +87,8 @@ class TrafficRecorder(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
     def request_finished(self, request: Any, block_ids: list[int]) -> tuple[bool, dict[str, Any] | None]:
         """Queue the request for the recording."""
         if self._tap is not None:
-            hit = self._device_hits.pop(request.request_id, None)
+            _, hit = self._running.pop(request.request_id, (0.0, None))
+            oldest, _ = next(iter(self._running.values()), (math.inf, 0))
             try:
                 tokens = request.num_prompt_tokens
                 self._tap.put(
@@ -94,6 +97,7 @@ class TrafficRecorder(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
                     request.num_output_tokens,
                     hit,
                     request.block_hashes[: tokens // self._block_tokens],
+                    oldest_running=oldest,
                 )
             except Exception:  # the server must go on whatever happens here
                 logger.exception("the traffic recorder failed and stops recording")
@@ -155,7 +159,11 @@ class RecorderMetrics(KVConnectorPromMetrics):  # type: ignore[misc]
 
         def make(name: str, text: str, *labels: str) -> Any:
             return gauge(
-                name=f"warmset:recorder_{name}", documentation=text, labelnames=[*labelnames, *labels]
+                name=f"warmset:recorder_{name}",
+                documentation=text,
+                # Several API servers read the same file; each would show its own copy otherwise.
+                multiprocess_mode="mostrecent",
+                labelnames=[*labelnames, *labels],
             )
 
         self._ratio = make(
@@ -171,9 +179,14 @@ class RecorderMetrics(KVConnectorPromMetrics):  # type: ignore[misc]
             "device_pools",
             "capacity_blocks",
         )
+        self._up = make(
+            "up", "1 while the recorder writes its curve; 0 when it cannot, or its writer is gone."
+        )
         self._counts = {
             "requests": make("requests", "Requests recorded since the start."),
-            "dropped_requests": make("dropped_requests", "Requests left out because the writer was behind."),
+            "dropped_requests": make(
+                "dropped_requests", "Requests left out because the writer was behind or the disk full."
+            ),
             "sampled_ratio": make("sampled_ratio", "Share of blocks that the curve follows; 1 is exact."),
         }
         self._paths = {
@@ -189,10 +202,14 @@ class RecorderMetrics(KVConnectorPromMetrics):  # type: ignore[misc]
         pause = threading.Event()
         while not pause.wait(_POLL_SECONDS):
             for engine, path in self._paths.items():
+                up = True
                 try:
                     self._read(engine, path)
-                except (OSError, ValueError, KeyError, TypeError):
+                except OSError:
+                    up = False
+                except (ValueError, KeyError, TypeError):
                     continue
+                self._up.labels(*self.per_engine_labelvalues[engine]).set(up)
 
     def _read(self, engine: int, path: Path) -> None:
         changed = path.stat().st_mtime_ns

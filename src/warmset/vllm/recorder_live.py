@@ -53,7 +53,8 @@ class LiveCurve:
 
         device = ratio(self._device_blocks)
         points = []
-        for pools in self._pools:
+        # Before the first request there is no ratio.
+        for pools in self._pools if self._requests else ():
             blocks = round(pools * self._device_blocks)
             points.append(
                 {

@@ -1,6 +1,8 @@
 """The scheduler's end of the recorder: one join and one put per request, everything else elsewhere."""
 
 import json
+import logging
+import math
 import queue
 import struct
 import subprocess
@@ -9,11 +11,13 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
-from warmset.vllm.recorder_settings import RecorderSettings
+from warmset.vllm.recorder_settings import RecorderSettings, live_path
 
-# arrival, input tokens, output tokens, device hit tokens (-1: unknown), bytes per hash, hash bytes, dropped so far
-FRAME = struct.Struct("<dqqqIQQ")
-_CLOSE_SECONDS = 10.0
+# arrival, arrival of the oldest request that still runs, input tokens, output tokens, device hit tokens
+# (-1: unknown), bytes per hash, hash bytes, dropped so far
+FRAME = struct.Struct("<ddqqqIQQ")
+_CLOSE_SECONDS = 5.0
+_logger = logging.getLogger(__name__)
 
 
 class Tap:
@@ -24,9 +28,11 @@ class Tap:
     ) -> None:
         self._backlog_bytes = settings.backlog_bytes
         self._queued, self._sent, self._dropped = 0, 0, 0
-        self._queue: queue.SimpleQueue[tuple[float, int, int, int | None, bytes, int, int] | None] = (
-            queue.SimpleQueue()
-        )
+        self._queue: queue.SimpleQueue[tuple[bytes, bytes] | None] = queue.SimpleQueue()
+        # Nobody is to take the curve of an earlier recording for this one's.
+        self._live = live_path(settings.path)
+        with suppress(OSError):
+            self._live.unlink()
         self._writer = subprocess.Popen(
             [sys.executable, "-m", "warmset.vllm.recorder_writer"], stdin=subprocess.PIPE, bufsize=0
         )
@@ -52,24 +58,30 @@ class Tap:
         output_tokens: int,
         device_hit_tokens: int | None,
         hashes: Sequence[bytes],
+        *,
+        oldest_running: float = math.inf,
     ) -> None:
-        """Queue one request; it is left out when too much waits already."""
+        """Queue one finished request; it is left out when too much waits already.
+
+        `oldest_running` is the arrival of the oldest request that has not finished: none that is yet to come
+        arrived before.
+        """
         joined = b"".join(hashes)
         if self._queued - self._sent > self._backlog_bytes:
             self._dropped += 1
             return
         self._queued += len(joined) + FRAME.size
-        self._queue.put(
-            (
-                arrival,
-                input_tokens,
-                output_tokens,
-                device_hit_tokens,
-                joined,
-                len(hashes[0]) if hashes else 1,
-                self._dropped,
-            )
+        frame = FRAME.pack(
+            arrival,
+            oldest_running,
+            input_tokens,
+            output_tokens,
+            -1 if device_hit_tokens is None else device_hit_tokens,
+            len(hashes[0]) if hashes else 1,
+            len(joined),
+            self._dropped,
         )
+        self._queue.put((frame, joined))
 
     def close(self) -> None:
         """Send what is queued, and give the writer some time to finish the file."""
@@ -84,18 +96,22 @@ class Tap:
         try:
             pipe.write(self._task)
             while (item := self._queue.get()) is not None:
-                arrival, inputs, outputs, hit, joined, width, dropped = item
-                frame = FRAME.pack(
-                    arrival, inputs, outputs, -1 if hit is None else hit, width, len(joined), dropped
-                )
-                for part in (frame, joined):
+                for part in item:
                     view = memoryview(part)
                     while view:
                         view = view[pipe.write(view) or 0 :]
-                self._sent += len(joined) + FRAME.size
+                self._sent += len(item[1]) + FRAME.size
             pipe.close()
         except OSError:
             # The writer is gone. Nothing counts as sent any more, so everything is dropped from now on.
             self._queued = self._sent + self._backlog_bytes + 1
+            # Without this file /metrics shows that the recorder is down.
+            with suppress(OSError):
+                self._live.unlink()
+            _logger.warning(
+                "the traffic recorder's writer is gone (exit code %s): nothing is recorded any more, the server "
+                "goes on",
+                self._writer.poll(),
+            )
             while self._queue.get() is not None:
                 pass

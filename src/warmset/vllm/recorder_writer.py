@@ -3,8 +3,11 @@
 It reads frames from standard input until that ends, which it does when the engine ends, however it ends.
 """
 
+import errno
 import gzip
+import heapq
 import json
+import math
 import os
 import select
 import signal
@@ -14,7 +17,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from warmset.traces.recorder_format import encode_header, encode_request
 from warmset.vllm.recorder_live import LiveCurve
@@ -25,6 +28,9 @@ _FLUSH_SECONDS, _FLUSH_BYTES = 2.0, 1 << 20
 # The curve is worked out again when traffic pauses, and under load as often as a tenth of a core allows.
 _QUIET_SECONDS, _CURVE_SECONDS, _CURVE_SHARE = 0.5, 10.0, 0.1
 _ID_BYTES = 8
+# Requests are written in order of arrival, so one that runs on holds back those that arrived after it: this
+# long, and this many bytes of ids, at most.
+_HOLD_SECONDS, _HOLD_BYTES = 120.0, 16 << 20
 
 
 class TraceFile:
@@ -36,6 +42,7 @@ class TraceFile:
         self._buffer: list[bytes] = []
         self._buffered = 0
         self._failed = False
+        self.lost_lines = 0
         # What is there was salted with another salt.
         self._rotate()
 
@@ -47,22 +54,33 @@ class TraceFile:
             self.flush()
 
     def flush(self) -> None:
-        """Bring buffered lines to the disk; when that fails, say so once and go on without."""
+        """Bring buffered lines to the disk; when that fails, say so once, count them and go on without."""
         if not self._buffer:
             return
-        text, self._buffer, self._buffered = b"".join(self._buffer), [], 0
+        lines, self._buffer, self._buffered = self._buffer, [], 0
         try:
             size = self._path.stat().st_size if self._path.exists() else 0
             if size >= self._bytes_per_file:
                 self._rotate()
                 size = 0
-            with self._path.open("ab") as out:
-                out.write(self._compress(text if size else self._header + text))
+            self._append(b"".join(lines if size else [self._header, *lines]), size)
             self._failed = False
         except OSError as error:
+            self.lost_lines += len(lines)
             if not self._failed:
                 print(f"warmset recorder: {error}", file=sys.stderr, flush=True)  # noqa: T201
             self._failed = True
+
+    def _append(self, text: bytes, size: int) -> None:
+        """Write all of a piece or nothing: half of one would make what follows unreadable."""
+        piece = self._compress(text)
+        with self._path.open("ab", buffering=0) as out:
+            try:
+                if out.write(piece) < len(piece):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
+            except OSError:
+                out.truncate(size)
+                raise
 
     def _compress(self, data: bytes) -> bytes:
         if self._path.suffix == ".gz":
@@ -108,6 +126,13 @@ def main() -> int:
     return 0
 
 
+class _Finished(NamedTuple):
+    input_tokens: int
+    output_tokens: int
+    device_hit_tokens: int | None
+    ids: bytes
+
+
 class _Recording:
     def __init__(self, task: Mapping[str, Any]) -> None:
         path = Path(task["path"])
@@ -125,8 +150,13 @@ class _Recording:
         )
         self._salt = os.urandom(32)
         self._began: float | None = None
+        self._written_until = 0.0
+        # (arrival, order of finishing, when it came, the request)
+        self._held: list[tuple[float, int, float, _Finished]] = []
+        self._held_bytes = 0
+        self._taken = 0
         self._dropped = 0
-        self._fresh = False
+        self._fresh = True
 
     def run(self, source: int) -> None:
         """Take frames from a file descriptor until it ends."""
@@ -140,40 +170,57 @@ class _Recording:
                 if not data:
                     break
                 buffer += data
-                self._take(buffer)
+                self._take(buffer, now)
+            self._release(-math.inf, now)
             if now >= flush_due:
                 self._file.flush()
                 flush_due = now + _FLUSH_SECONDS
             if self._fresh and (now >= curve_due or not ready):
                 self._file.flush()
                 curve_due = now + max(_CURVE_SECONDS, self._publish() / _CURVE_SHARE)
+        self._release(math.inf, 0.0)
         self._file.flush()
         if self._fresh:
             self._publish()
 
-    def _take(self, buffer: bytearray) -> None:
+    def _take(self, buffer: bytearray, now: float) -> None:
         at = 0
         while len(buffer) - at >= FRAME.size:
-            arrival, inputs, outputs, hit, width, size, dropped = FRAME.unpack_from(buffer, at)
+            arrival, oldest, inputs, outputs, hit, width, size, self._dropped = FRAME.unpack_from(buffer, at)
             end = at + FRAME.size + size
             if len(buffer) < end:
                 break
             ids = shorten(bytes(buffer[at + FRAME.size : end]), width, self._salt)
-            if self._began is None:
-                self._began = arrival
-            self._file.write(
-                encode_request(
-                    arrival - self._began,
-                    inputs,
-                    outputs,
-                    ids,
-                    hit_device_tokens=None if hit < 0 else hit,
-                )
-            )
-            self._curve.add(ids)
-            self._dropped, self._fresh = dropped, True
+            request = _Finished(inputs, outputs, None if hit < 0 else hit, ids)
+            heapq.heappush(self._held, (arrival, self._taken, now, request))
+            self._held_bytes += len(ids)
+            self._taken += 1
+            self._release(oldest, now)
             at = end
         del buffer[:at]
+
+    def _release(self, before: float, now: float) -> None:
+        """Write the requests that arrived before that, and those that were held too long."""
+        while self._held:
+            arrival, _, came, request = self._held[0]
+            if arrival >= before and self._held_bytes <= _HOLD_BYTES and now - came < _HOLD_SECONDS:
+                return
+            heapq.heappop(self._held)
+            self._held_bytes -= len(request.ids)
+            if self._began is None:
+                self._began = arrival
+            self._written_until = max(self._written_until, arrival - self._began)
+            self._file.write(
+                encode_request(
+                    self._written_until,
+                    request.input_tokens,
+                    request.output_tokens,
+                    request.ids,
+                    hit_device_tokens=request.device_hit_tokens,
+                )
+            )
+            self._curve.add(request.ids)
+            self._fresh = True
 
     def _publish(self) -> float:
         """Write the live file; returns the seconds that it took."""
@@ -181,13 +228,18 @@ class _Recording:
         self._fresh = False
         live = {
             "schema": "warmset.recorder-live/1",
-            "dropped_requests": self._dropped,
+            "dropped_requests": self._dropped + self._file.lost_lines,
             **self._curve.points(),
         }
         scratch = self._live.with_name(self._live.name + ".tmp")
-        with suppress(OSError):
+        try:
             scratch.write_text(json.dumps(live), encoding="utf-8")
             os.replace(scratch, self._live)
+        except OSError:
+            # An old curve must not pass for the current one.
+            for path in (scratch, self._live):
+                with suppress(OSError):
+                    path.unlink()
         return time.monotonic() - began
 
 
