@@ -101,13 +101,40 @@ def test_options_reach_the_curve(warmset, trace: str) -> None:  # type: ignore[n
     assert blocks["total_tokens"] == blocks["block_accesses"]
     assert blocks["denominator"] == "block_accesses"
     for policy in ("fifo", "lfu", "arc", "optimal"):
-        assert curve(warmset, *base, "--policy", policy)["policy"] == policy
+        found = curve(warmset, *base, "--policy", policy)
+        assert found["policy"] == policy
+        # What touching does not change has no order of touching.
+        assert found["order"] == (None if policy in ("fifo", "optimal") else "tail-first")
+        assert any("`order` is null" in note for note in found["notes"]) is (found["order"] is None)
     assert curve(warmset, *base, "--sample", 1)["points"] == plain["points"]
     sampled = curve(warmset, *base, "--sample", "0.2", "--seed", 3)
     assert sampled["sample"]["error_bound_ratio"] >= 0
     assert curve(warmset, *base, "--sample", "0.2", "--seed", 3) == sampled
-    assert curve(warmset, *base, "--chunk-tokens", 64)["block_tokens"] == 64
     assert curve(warmset, *base, "--concurrency", 4)["concurrency"] == 4
+
+
+def test_chunks_are_counted_in_blocks_and_over_all_blocks(warmset, trace: str) -> None:  # type: ignore[no-untyped-def]
+    base = (trace, "--block-tokens", 16, "--capacities", "39,40,160")
+    whole = curve(warmset, *base)
+    chunked = curve(warmset, *base, "--chunk-tokens", 64)
+    assert (chunked["chunk_tokens"], chunked["block_tokens"]) == (64, 16)
+    assert chunked["total_tokens"] == whole["total_tokens"]
+    assert chunked["ceiling"]["hit_ratio"] < whole["ceiling"]["hit_ratio"]
+    assert all(p["hit_tokens"] % 64 == 0 for p in chunked["points"])
+    one = curve(warmset, *base, "--chunk-tokens", 16)
+    # Blocks that are not full are not stored.
+    assert chunked["ceiling"]["hit_tokens"] < one["ceiling"]["hit_tokens"] < whole["ceiling"]["hit_tokens"]
+    by_blocks = curve(warmset, *base, "--chunk-tokens", 64, "--weight", "blocks")
+    assert by_blocks["total_tokens"] == whole["block_accesses"]
+    assert [p["hit_tokens"] * 16 for p in by_blocks["points"]] == [p["hit_tokens"] for p in chunked["points"]]
+    # The device pool holds blocks, whatever the tier below stores.
+    above = curve(warmset, *base, "--chunk-tokens", 64, "--device-capacity", 40)
+    assert above["points"][0]["device_hit_tokens"] == whole["points"][1]["hit_tokens"]
+    assert curve(warmset, *base, "--chunk-tokens", 64, "--policy", "lfu")["points"][2]["hit_tokens"] > 0
+    small = curve(
+        warmset, trace, "--block-tokens", 16, "--capacities", 3, "--chunk-tokens", 64, "--policy", "arc"
+    )
+    assert small["points"][0]["hit_tokens"] == 0
 
 
 def test_every_form(warmset, trace: str) -> None:  # type: ignore[no-untyped-def]
@@ -154,6 +181,11 @@ def test_html_holds_the_json_and_asks_for_nothing(warmset, trace: str, tmp_path:
         (["--sample", "0.1", "--policy", "arc"], "--sample"),
         (["--policy", "lru2"], "lru2"),
         (["--policy", "arc", "--order", "head-first"], "`arc`"),
+        (["--policy", "fifo", "--order", "tail-first"], "`fifo`"),
+        (["--sample", "0.5", "--chunk-tokens", "64"], "--chunk-tokens"),
+        (["--sample", "0.5", "--concurrency", "4"], "--concurrency"),
+        (["--sample", "0.5", "--workers", "2", "--sort"], "--sort"),
+        (["--chunk-tokens", "64", "--concurrency", "4"], "--device-capacity"),
         (["--within", "-1"], "`-1`"),
         (["--within", "nan"], "`nan`"),
         (["--device-capacity", "0"], "`0`"),

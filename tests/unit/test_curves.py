@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warmset.curves.chunks import in_chunks
+from warmset.curves.chunks import chunked_curve, in_chunks
 from warmset.curves.exact import lru_curve
 from warmset.curves.policies import simulate
 from warmset.curves.policies.pinned import pinned_hit_tokens
@@ -193,6 +193,10 @@ def test_chunks_lose_tails(trace_of) -> None:  # type: ignore[no-untyped-def]
     assert lru_curve(chunked).total_tokens == whole.sum()
     assert lru_curve(chunked).ceiling_hit_tokens < lru_curve(tau).ceiling_hit_tokens
     assert lru_curve(in_chunks(tau, 16)).ceiling_hit_ratio == pytest.approx(0.9246, abs=0.001)
+    curve = chunked_curve(tau, 256)
+    assert (curve.total_tokens, curve.block_tokens) == (lru_curve(tau).total_tokens, 16)
+    for chunks in (1, 50, 200):
+        assert curve.hit_tokens_at(16 * chunks + 15) == lru_curve(chunked).hit_tokens_at(chunks)
     with pytest.raises(InputError, match="`100`"):
         in_chunks(tau, 100)
 

@@ -50,9 +50,7 @@ _MAX_CAPACITIES = 10_000
 @click.option(
     "--order",
     type=click.Choice(["tail-first", "head-first"]),
-    default="tail-first",
-    show_default=True,
-    help="Which end of a request is touched first; servers: the tail.",
+    help="Which end of a request is touched first; servers: the tail.  [default: tail-first]",
 )
 @click.option(
     "--weight",
@@ -122,7 +120,7 @@ def command(
       warmset curve 's3://logs/2026-11-29/' --sample 0.01 --workers 8
     """
     from warmset.curves.shards import is_many
-    from warmset.curves.study import Question, study
+    from warmset.curves.study import Question, check, study
     from warmset.curves.ttft import Speeds
     from warmset.report.curve import csv_document, document, payload
     from warmset.traces import read
@@ -133,9 +131,7 @@ def command(
         )
     if html is not None and not html.parent.is_dir():
         raise InputError(f"`{html.parent}` is not a directory", hint=f"mkdir -p {html.parent}")
-    # Bad figures are refused before a large trace is read.
     per_token = None if model is None else _bytes_per_token(model, kv_dtype, tp)
-    _capacities(capacities, None if per_token is None else 1.0, 1_000_000)
     if device is not None and (per_token is None or device_capacity is not None):
         raise InputError(
             "`--device` is a size: it needs a model, and no `--device-capacity` beside it",
@@ -161,13 +157,21 @@ def command(
             bytes_per_block=per_block,
             device_blocks=device_capacity if device is None else int(device / (per_block or 1)),
             inclusion=inclusion,
+            chunk_tokens=chunk_tokens,
             concurrency=concurrency,
             speeds=speeds,
         )
 
-    if sample is None and (workers is not None or scheduler is not None or is_many(trace)):
+    # Bad figures are refused before a large trace is read, as if its blocks were the smallest and plenty.
+    check(ask(1, 1_000_000))
+    many = workers is not None or scheduler is not None or is_many(trace)
+    if many and sample is None:
         raise InputError("many files, or many machines, need a sample", hint="add `--sample 0.01`")
-    if sample is not None and chunk_tokens is None and concurrency is None and not options.sort:
+    if many and options.sort:
+        raise InputError(
+            "`--sort` needs the whole trace in one file", hint="order the requests by time first"
+        )
+    if sample is not None and not options.sort:
         with progress("sampling", quiet=quiet) as show:
             answer = _sampled(
                 trace, replace(options, progress=show), ask, sample, seed, warmup, workers, scheduler
@@ -178,13 +182,9 @@ def command(
         traffic = found.trace
         for note in found.notes:
             talk(note, quiet=quiet)
-        if chunk_tokens is not None:
-            from warmset.curves.chunks import in_chunks
-
-            traffic = in_chunks(traffic, chunk_tokens)
-        answer = replace(
-            study(traffic, ask(traffic.block_tokens, traffic.unique_blocks)), skipped=found.skipped
-        )
+        question = ask(traffic.block_tokens, traffic.unique_blocks)
+        with progress("simulating", quiet=quiet) as show:
+            answer = replace(study(traffic, question, progress=show), skipped=found.skipped)
     for reason, count in answer.skipped.items():
         talk(f"skipped {count:,}: {reason}", quiet=quiet)
     if html is not None:

@@ -4,7 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from warmset.curves.chunks import in_chunks
+    from warmset.curves.chunks import chunked_curve, in_chunks
     from warmset.curves.exact import lru_curve
     from warmset.curves.policies import POLICIES, simulate
     from warmset.curves.record import Curve, Sampling
@@ -21,6 +21,7 @@ _HOMES = {
     "Size": "sizing",
     "Study": "study",
     "TierHits": "tiers",
+    "chunked_curve": "chunks",
     "in_chunks": "chunks",
     "knee": "sizing",
     "lru_curve": "exact",
@@ -37,6 +38,7 @@ __all__ = [
     "Size",
     "Study",
     "TierHits",
+    "chunked_curve",
     "in_chunks",
     "knee",
     "lru_curve",

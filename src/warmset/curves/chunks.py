@@ -4,8 +4,31 @@ from dataclasses import replace
 
 import numpy as np
 
+from warmset.curves.exact import lru_curve
+from warmset.curves.record import Curve, Order, Weight
 from warmset.errors import InputError
 from warmset.traces.record import Trace
+
+
+def chunked_curve(
+    trace: Trace,
+    chunk_tokens: int,
+    *,
+    order: Order = "tail-first",
+    weight: Weight = "tokens",
+    warmup_ratio: float = 0.0,
+) -> Curve:
+    """The LRU curve of a tier that stores whole chunks, in blocks of the trace and over all of its blocks.
+
+    Capacities and denominator are those of `lru_curve`, so the two compare: what tails lose is the difference.
+    Raises InputError as `lru_curve` and `in_chunks` do.
+    """
+    whole = lru_curve(trace, order=order, weight=weight, warmup_ratio=warmup_ratio)
+    chunks = lru_curve(in_chunks(trace, chunk_tokens), order=order, weight=weight, warmup_ratio=warmup_ratio)
+    blocks = chunk_tokens // trace.block_tokens
+    hits = chunks.cumulative_hit_tokens * (blocks if weight == "blocks" else 1)
+    # A chunk needs room for all of its blocks.
+    return replace(whole, cumulative_hit_tokens=np.repeat(hits, blocks))
 
 
 def in_chunks(trace: Trace, chunk_tokens: int) -> Trace:

@@ -11,6 +11,9 @@ from warmset.errors import InputError
 Order = Literal["tail-first", "head-first"]
 Weight = Literal["tokens", "blocks"]
 
+# Reads change nothing in these policies: `fifo` evicts by entry, `optimal` by the next use.
+POLICIES_WITHOUT_ORDER = ("fifo", "optimal")
+
 # More blocks than any tier can index; a larger figure is a typing error.
 MAX_CAPACITY_BLOCKS = 2**53
 

@@ -1,23 +1,36 @@
 """One question put to a trace: what does each capacity buy, and where does it stop paying."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from warmset.curves.chunks import chunked_curve, in_chunks
 from warmset.curves.exact import lru_curve
 from warmset.curves.policies import POLICIES, simulate
 from warmset.curves.policies.pinned import pinned_hit_tokens
-from warmset.curves.record import MAX_CAPACITY_BLOCKS, Curve, Order, Weight, check_capacity
+from warmset.curves.record import (
+    MAX_CAPACITY_BLOCKS,
+    POLICIES_WITHOUT_ORDER,
+    Curve,
+    Order,
+    Weight,
+    check_capacity,
+)
 from warmset.curves.sampled import sampled_curve
 from warmset.curves.sizing import DEFAULT_WITHIN_POINTS, Size, knee, size_for
-from warmset.curves.tiers import Inclusion, two_tiers
+from warmset.curves.tiers import Inclusion
 from warmset.curves.ttft import Speeds, mean_ttft_seconds
 from warmset.errors import InputError, UnknownName
 from warmset.traces.record import Trace
 from warmset.units import GIB
 
 _AUTO_POINTS = 16
+Progress = Callable[[int, int], None]
+
+
+def _silent(done: int, total: int) -> None:
+    """Progress that nobody asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +39,22 @@ class Question:
 
     Attributes:
         capacities: in blocks; empty for a spread up to the capacity that reaches the ceiling.
-        order, weight, warmup_ratio: as in `lru_curve`.
+        order: as in `lru_curve`; None is tail first, where the policy has an order of touching.
+        weight, warmup_ratio: as in `lru_curve`.
         policy: one of POLICIES; all but `lru` are simulated at each capacity.
         within_points: percentage points below the ceiling that are acceptable.
         sample_ratio, seed: follow this share of blocks only; None for the exact curve.
         bytes_per_block: KV bytes of a block in the deployment asked about; None without a model.
         device_blocks: device pool above the tier whose capacities are asked; None for a single pool.
         inclusion: whether the tier also holds what the device holds.
+        chunk_tokens: the tier stores whole chunks of this many tokens; None for single blocks. The device
+            pool, and every capacity, is in blocks all the same.
         concurrency: running requests that hold blocks of the device pool; None leaves that out.
         speeds: for the estimate of time to first token; None leaves that out.
     """
 
     capacities: tuple[int, ...] = ()
-    order: Order = "tail-first"
+    order: Order | None = None
     weight: Weight = "tokens"
     warmup_ratio: float = 0.0
     policy: str = "lru"
@@ -48,8 +64,14 @@ class Question:
     bytes_per_block: float | None = None
     device_blocks: int | None = None
     inclusion: Inclusion = "inclusive"
+    chunk_tokens: int | None = None
     concurrency: int | None = None
     speeds: Speeds | None = None
+
+    @property
+    def touch_order(self) -> Order | None:
+        """Which end of a request is touched first; None for a policy that touching does not change."""
+        return None if self.policy in POLICIES_WITHOUT_ORDER else self.order or "tail-first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,28 +114,39 @@ class Study:
     skipped: Mapping[str, int] = field(default_factory=dict)
 
 
-def study(trace: Trace, question: Question) -> Study:
-    """Answer `question` from a trace in memory; InputError for a question that does not fit together."""
-    _check(question)
-    if question.sample_ratio is None:
-        curve = lru_curve(
-            trace, order=question.order, weight=question.weight, warmup_ratio=question.warmup_ratio
-        )
-    else:
+def study(trace: Trace, question: Question, *, progress: Progress = _silent) -> Study:
+    """Answer `question` from a trace in memory; InputError for a question that does not fit together.
+
+    `progress` is told (capacities done, capacities asked) where each is simulated.
+    """
+    check(question)
+    order = question.order or "tail-first"
+    if question.sample_ratio is not None:
         warmup = int(trace.requests * question.warmup_ratio)
-        curve = sampled_curve(trace, ratio=question.sample_ratio, seed=question.seed, warmup_requests=warmup)
-    return _answer(trace, curve, question, trace.source)
+        sampled = sampled_curve(
+            trace, ratio=question.sample_ratio, seed=question.seed, warmup_requests=warmup
+        )
+        return _answer(trace, sampled, sampled, question, trace.source, progress)
+    blocks = tier = lru_curve(trace, order=order, weight=question.weight, warmup_ratio=question.warmup_ratio)
+    if question.chunk_tokens is not None:
+        tier = chunked_curve(
+            trace,
+            question.chunk_tokens,
+            order=order,
+            weight=question.weight,
+            warmup_ratio=question.warmup_ratio,
+        )
+    return _answer(trace, tier, blocks, question, trace.source, progress)
 
 
 def study_curve(curve: Curve, question: Question, *, source: str) -> Study:
     """Answer `question` from a sampled curve, without the trace."""
-    _check(question)
-    if question.concurrency is not None:
-        raise InputError("`--concurrency` needs the whole trace", hint="leave out `--sample`")
-    return _answer(None, curve, question, source)
+    check(question)
+    return _answer(None, curve, curve, question, source, _silent)
 
 
-def _check(question: Question) -> None:
+def check(question: Question) -> None:
+    """Raise InputError for a question that does not fit together, before a trace is read for it."""
     for capacity in question.capacities:
         check_capacity(capacity)
     if question.policy not in POLICIES:
@@ -123,20 +156,37 @@ def _check(question: Question) -> None:
             f"`{question.within_points:g}` points are not between 0 and 100",
             hint="give percentage points below the ceiling, such as `1`",
         )
-    plain = question.order == "tail-first" and question.weight == "tokens" and question.policy == "lru"
+    plain = question.order != "head-first" and question.weight == "tokens" and question.policy == "lru"
     if question.sample_ratio is not None and not plain:
         raise InputError(
             "a sampled curve is LRU, tail first and token-weighted",
             hint="leave out `--sample`, or leave out `--order`, `--weight` and `--policy`",
         )
-    if question.policy != "lru" and question.order != "tail-first":
+    if question.policy != "lru" and question.order == "head-first":
         raise InputError(
             f"policy `{question.policy}` has its own order of touching",
-            hint="leave out `--order`: it belongs to `lru`",
+            hint="leave out `--order`: head first belongs to `lru`",
+        )
+    if question.policy in POLICIES_WITHOUT_ORDER and question.order is not None:
+        raise InputError(
+            f"touching changes nothing under policy `{question.policy}`, so it has no order",
+            hint="leave out `--order`",
         )
     if question.concurrency is not None and (question.policy != "lru" or question.weight != "tokens"):
         raise InputError(
             "`--concurrency` is about an LRU pool and tokens", hint="leave out `--policy` and `--weight`"
+        )
+    for name, value in (("chunk-tokens", question.chunk_tokens), ("concurrency", question.concurrency)):
+        if value is not None and question.sample_ratio is not None:
+            raise InputError(f"`--{name}` needs the whole trace", hint="leave out `--sample`")
+    if (
+        question.chunk_tokens is not None
+        and question.concurrency is not None
+        and question.device_blocks is None
+    ):
+        raise InputError(
+            "running requests hold blocks of a device pool, and a pool holds no chunks",
+            hint="add the device pool with `--device-capacity`, or leave out `--chunk-tokens`",
         )
     if question.policy != "lru" and question.device_blocks is not None:
         raise InputError(
@@ -147,7 +197,15 @@ def _check(question: Question) -> None:
         raise InputError("a time estimate needs tokens", hint="leave out `--weight blocks`")
 
 
-def _answer(trace: Trace | None, curve: Curve, question: Question, source: str) -> Study:
+def _answer(
+    trace: Trace | None,
+    curve: Curve,
+    blocks: Curve,
+    question: Question,
+    source: str,
+    progress: Progress,
+) -> Study:
+    """`curve` is that of the tier, `blocks` that of a pool of single blocks."""
     bend, size = knee(curve), size_for(curve, within_points=question.within_points)
     capacities = tuple(sorted(set(question.capacities))) or _spread(
         curve,
@@ -159,23 +217,18 @@ def _answer(trace: Trace | None, curve: Curve, question: Question, source: str) 
     on_device: int | None = None
     if device is not None:
         check_capacity(device)
-        on_device = _pool_hits(trace, curve, question, device)
-    if device is not None and on_device is not None:
-        totals = []
-        for capacity in capacities:
-            both = two_tiers(curve, device, capacity, inclusion=question.inclusion)
-            totals.append(max(on_device, both.hit_tokens))
-    elif question.policy == "lru":
-        totals = [_pool_hits(trace, curve, question, capacity) for capacity in capacities]
-    else:
+        on_device = _pool_hits(trace, blocks, question, device)
+        # As in `two_tiers`; a pool with pinned blocks, or a tier of chunks, has a curve of its own.
+        above = device if question.inclusion == "exclusive" else 0
+        totals = [max(on_device, curve.hit_tokens_at(above + capacity)) for capacity in capacities]
+    elif question.policy != "lru":
         assert trace is not None
-        totals = simulate(
-            trace,
-            question.policy,
-            capacities,
-            weight=question.weight,
-            warmup_ratio=question.warmup_ratio,
-        )
+        totals = _simulated(trace, question, capacities, progress)
+    else:
+        totals = []
+        for done, capacity in enumerate(capacities, 1):
+            totals.append(_pool_hits(trace, curve, question, capacity))
+            progress(done, len(capacities))
     return Study(question, source, curve, _points(curve, question, capacities, totals, on_device), bend, size)
 
 
@@ -183,6 +236,26 @@ def _pool_hits(trace: Trace | None, curve: Curve, question: Question, capacity: 
     if question.concurrency is None or trace is None:
         return curve.hit_tokens_at(capacity)
     return pinned_hit_tokens(trace, capacity, question.concurrency, warmup_ratio=question.warmup_ratio)
+
+
+def _simulated(trace: Trace, question: Question, capacities: Sequence[int], progress: Progress) -> list[int]:
+    blocks = 1
+    if question.chunk_tokens is not None:
+        blocks = question.chunk_tokens // trace.block_tokens
+        trace = in_chunks(trace, question.chunk_tokens)
+    chunks = [capacity // blocks for capacity in capacities]
+    hits = iter(
+        simulate(
+            trace,
+            question.policy,
+            [count for count in chunks if count],
+            weight=question.weight,
+            warmup_ratio=question.warmup_ratio,
+            progress=progress,
+        )
+    )
+    unit = blocks if question.weight == "blocks" else 1
+    return [next(hits) * unit if count else 0 for count in chunks]
 
 
 def _points(

@@ -14,6 +14,10 @@ from warmset.units import GIB, format_bytes, format_count, format_duration, form
 _WIDE_BOUND = 0.01
 _BYTES_PER_ACCESS = 12  # at the most; see docs/explanation/performance.md
 _LINE_POINTS = 240
+_NO_ORDER = {
+    "fifo": "blocks enter head first and leave in that order, whatever is touched meanwhile",
+    "optimal": "the leaf that is needed latest leaves, whatever was touched last",
+}
 
 
 def payload(study: Study) -> dict[str, Any]:
@@ -29,7 +33,7 @@ def payload(study: Study) -> dict[str, Any]:
         "block_accesses": curve.accesses,
         "unique_blocks": curve.unique_blocks if curve.unique_blocks >= 0 else None,
         "block_tokens": curve.block_tokens,
-        "order": question.order,
+        "order": question.touch_order,
         "weight": question.weight,
         "policy": question.policy,
         "denominator": _denominator(study),
@@ -38,6 +42,7 @@ def payload(study: Study) -> dict[str, Any]:
         "bytes_per_block": None if question.bytes_per_block is None else float(question.bytes_per_block),
         "device_capacity_blocks": question.device_blocks,
         "tiers": None if question.device_blocks is None else question.inclusion,
+        "chunk_tokens": question.chunk_tokens,
         "concurrency": question.concurrency,
         "ceiling": {
             "hit_tokens": curve.ceiling_hit_tokens,
@@ -90,12 +95,19 @@ def notes(study: Study) -> list[str]:
         found.append("`hit_ratio_of_prompt` is null: blocks have no share of the prompt's tokens")
     if question.bytes_per_block is None:
         found.append("`capacity_bytes` is null: name a model with `--model` to see bytes")
+    if question.touch_order is None:
+        found.append(f"`order` is null: {_NO_ORDER[question.policy]}")
     if question.order == "head-first":
         found.append("head first counts every resident block; servers serve leading blocks only (tail first)")
     if question.device_blocks is not None and question.inclusion == "inclusive":
         found.append(
             "the tier also holds what the device holds (as vLLM's does):"
             f" up to {question.device_blocks:,} blocks it adds nothing"
+        )
+    if question.chunk_tokens is not None:
+        found.append(
+            f"only whole chunks of {question.chunk_tokens} tokens are stored; capacities and the denominator"
+            " count blocks all the same"
         )
     if question.policy != "lru":
         found.append("knee and smallest capacity are read off the LRU curve; the points are the policy's")

@@ -31,9 +31,11 @@ def simulate(
     *,
     weight: Weight = "tokens",
     warmup_ratio: float = 0.0,
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[int]:
     """Hit tokens of `policy` at each of `capacities` (blocks), by leading resident blocks.
 
+    `progress` is told (capacities done, capacities asked) after each.
     Raises UnknownName for a policy that is not in POLICIES, InputError as `lru_curve` does.
     """
     if policy not in POLICIES:
@@ -57,8 +59,13 @@ def simulate(
         run = lambda capacity: kernel(  # noqa: E731
             ids, trace.offsets, tokens, trace.unique_blocks, capacity, warmup
         )
-    # More slots than blocks exist change nothing, and would only cost memory.
-    return [int(run(min(capacity, trace.unique_blocks))) for capacity in capacities]
+    hits = []
+    for done, capacity in enumerate(capacities, 1):
+        # More slots than blocks exist change nothing, and would only cost memory.
+        hits.append(int(run(min(capacity, trace.unique_blocks))))
+        if progress is not None:
+            progress(done, len(capacities))
+    return hits
 
 
 def access_tokens(trace: Trace) -> NDArray[np.int64]:
