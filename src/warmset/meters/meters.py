@@ -45,6 +45,14 @@ class Lookup:
 
 
 @dataclass(frozen=True, slots=True)
+class ChunkRequests:
+    """Requests that surely had a whole chunk, of prompt tokens and of computed ones; zero where that is unknown."""
+
+    prompts: float = 0.0
+    computed: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Meters:
     """What a window says about the tier.
 
@@ -89,6 +97,7 @@ class Meters:
     notes: tuple[str, ...] = ()
     suspects: tuple[str, ...] = ()
     tiers: tuple[TierMeters, ...] = ()
+    chunk_requests: ChunkRequests = ChunkRequests()
 
 
 def meters(
@@ -209,6 +218,11 @@ def meters(
         notes=tuple(dict.fromkeys((*notes, *tier.notes, *(r.engine.notes)))),
         suspects=window.suspects,
         tiers=tier_meters(r),
+        chunk_requests=ChunkRequests(
+            _longer(r, "request_prompt_tokens", tier.chunk_tokens),
+            # Computed tokens need not begin where a chunk does.
+            _longer(r, "prefill_computed_tokens", 2 * tier.chunk_tokens if tier.chunk_tokens else None),
+        ),
     )
 
 
@@ -235,6 +249,8 @@ def _tokens(
     prompt = r.counter("prompt_tokens")
     hits, lookups = r.counter("device_hit_tokens"), r.counter("device_query_tokens")
     external, queries = r.counter("external_hit_tokens"), r.counter("external_query_tokens")
+    if _in_blocks(r, prompt, lookups):
+        hits, lookups = _scaled(hits, r.block_tokens), _scaled(lookups, r.block_tokens)
     by_source = r.counter_by("prompt_tokens_by_source", "source")
     label = "cache_source" if r.engine.server == "sglang" else "source"
     by_tier = {k: v for k, v in r.counter_by("prompt_tokens_cached_by_source", label).items() if k != "total"}
@@ -305,6 +321,24 @@ def _tokens(
     )
 
 
+def _in_blocks(r: Readings, prompt: Reading | None, lookups: Reading | None) -> bool:
+    """Whether lookups under the oldest name were counted in blocks (0.8.5), where the version is only guessed: those of
+    0.9.1 bear the same names, and count tokens, never fewer than were prompted.
+    """
+    if (
+        not r.assumed
+        or prompt is None
+        or lookups is None
+        or not lookups.metric.startswith("vllm:gpu_prefix_cache")
+    ):
+        return False
+    return 0 < lookups.value < prompt.value / 2 and lookups.value * r.block_tokens >= prompt.value / 2
+
+
+def _scaled(reading: Reading | None, factor: float) -> Reading | None:
+    return None if reading is None else Reading(reading.value * factor, reading.metric)
+
+
 def _without_retries(
     r: Readings, hits: Reading, lookups: Reading, total: Reading, queries: Reading | None
 ) -> tuple[Reading, str]:
@@ -372,6 +406,16 @@ def _share(part: float | None, whole: float | None, requests: float | None) -> E
     if requests is None or not 0 <= share <= 1:
         return Estimate(share)
     return proportion(share, requests)
+
+
+def _longer(r: Readings, role: str, tokens: float | None) -> float:
+    """Requests that a histogram shows to lie above a number of tokens; bounds between which it falls do not count."""
+    found = r.histogram(role)
+    if found is None or tokens is None:
+        return 0.0
+    h = found[0]
+    below = next((count for bound, count in zip(h.bounds, h.counts, strict=True) if bound >= tokens), 0.0)
+    return max(0.0, h.count - below)
 
 
 def _mean(r: Readings, role: str, total: float | None, requests: float | None) -> Estimate | None:

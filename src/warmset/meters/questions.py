@@ -17,6 +17,9 @@ from warmset.meters.verdict import Comparison, Confidence, Evidence, Name, Verdi
 from warmset.meters.weigh import weigh
 from warmset.units import format_bytes
 
+# Capacities come out of divisions.
+_ROUNDING = 1 + 1e-6
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -43,7 +46,8 @@ def _no_tier(c: Case) -> Verdict | None:
     if c.m.engine.server == "sglang" and c.m.cached_without_split:
         return None  # such a version shows no sign of HiCache either way
     if not _flows(c.m):
-        return _undecided(c, "no_traffic", "no prompt tokens were counted in the window", [])
+        summary = "no offload tier is attached, and no prompt tokens were counted: an empty baseline"
+        return _answer(c, "no_tier", "no_traffic", summary, "low", steps.baseline(c.m))
     if c.m.engine.server == "vllm" and c.m.external_query_tokens is None and c.m.ttft is not None:
         summary = (
             "no offload tier shows in the metrics, and this version exports none: a baseline, unless a "
@@ -110,6 +114,16 @@ def _too_little(c: Case) -> Verdict | None:
 
 def _inert(c: Case) -> Verdict | None:
     m = c.m
+    if _never_loaded(c):
+        return _answer(
+            c,
+            "inert",
+            "matched_never_loaded",
+            f"the load path does not work: the tier matched {m.external_hit_tokens:,.0f} prompt tokens, and not one "
+            "byte was loaded",
+            "medium",
+            steps.never_loaded(m),
+        )
     if m.external_hit_tokens or m.load_bytes:
         return None
     fault = shown(m)
@@ -135,17 +149,34 @@ def _inert(c: Case) -> Verdict | None:
     stores = m.store_bytes if m.store_bytes is not None else m.store_tokens
     chunk = m.tier.chunk_tokens or 1.0
     fresh = (m.computed_tokens or 0.0) / m.requests if m.requests else (m.computed_tokens or 0.0)
-    if stores == 0 and not m.tier.stores_skipped and fresh >= chunk:
+    enough = fresh >= chunk or m.chunk_requests.computed >= c.t.min_requests
+    if stores == 0 and not m.tier.stores_skipped and enough:
         return _answer(
             c,
             "inert",
             "nothing_stored",
-            f"{m.tier.connector} stores nothing, although each request brings {fresh:,.0f} new tokens "
-            f"(a chunk is {chunk:,.0f})",
+            f"{m.tier.connector} stores nothing, although "
+            + (
+                f"each request brings {fresh:,.0f} new tokens"
+                if fresh >= chunk
+                else f"{m.chunk_requests.computed:,.0f} requests brought whole chunks of new tokens"
+            )
+            + f" (a chunk is {chunk:,.0f})",
             "high" if m.tier.chunk_tokens else "medium",
             steps.nothing_stored(m),
         )
     return None
+
+
+def _never_loaded(c: Case) -> bool:
+    """Hits count what the tier matched; with a connector that counts its loads, none at all means that they fail."""
+    m = c.m
+    return (
+        m.tier.connector == "OffloadingConnector"
+        and not m.tier.others
+        and m.load_bytes == 0
+        and c.external >= c.t.served_ratio
+    )
 
 
 def _no_reuse(c: Case) -> Verdict | None:
@@ -156,7 +187,8 @@ def _no_reuse(c: Case) -> Verdict | None:
     if m.hit_ratio.device is None and m.hit_ratio.external is None:
         return None
     mean, chunk = m.mean_prompt_tokens, m.tier.chunk_tokens
-    if mean is not None and chunk is not None and mean.value < chunk:
+    long = m.chunk_requests.prompts >= t.min_requests
+    if mean is not None and chunk is not None and mean.value < chunk and not long:
         return _answer(
             c,
             "no_reuse",
@@ -194,7 +226,7 @@ def _tier_too_small(c: Case) -> Verdict | None:
         return None
     capacity, pool = tier.capacity_tokens, tier.device_pool_tokens
     if capacity is not None and pool is not None:
-        if capacity > pool:
+        if capacity > pool * _ROUNDING:
             return None
         return _answer(
             c,
@@ -203,7 +235,7 @@ def _tier_too_small(c: Case) -> Verdict | None:
             f"the tier holds {capacity:,.0f} tokens and the device pool {pool:,.0f}: an inclusive tier that is "
             f"not larger "
             "adds nothing",
-            "high" if tier.capacity_source != "--tier" or tier.bytes_per_token else "medium",
+            "medium" if tier.capacity_is_rough else "high",
             steps.enlarge(m),
         )
     stored, computed = tier.stored_tokens, m.computed_tokens

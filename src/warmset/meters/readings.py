@@ -31,6 +31,10 @@ _CONDITIONAL = (
     "kv_block",
     "spec_",
 )
+# Families of the OffloadingConnector that only some of its configurations have.
+_CONFIGURED_OFFLOAD = ("kv_offload_tiering", "kv_offload_stores_skipped")
+# A page with so many families was not written by hand, or cut down to a few: what it lacks says something.
+_WHOLE_PAGE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +132,17 @@ class Readings:
 
     def _scale(self, fact: MetricFact) -> float:
         """Tokens per unit of the counter: 0.8.5 counted blocks."""
-        if fact.unit != "blocks" or not fact.role.endswith("_tokens"):
-            return 1.0
+        return self.block_tokens if fact.unit == "blocks" and fact.role.endswith("_tokens") else 1.0
+
+    @property
+    def block_tokens(self) -> float:
+        """Tokens per block of the device pool; the default's where the server does not tell."""
         sizes = [
             int(row["block_size"])
             for row in self.information("cache_config_info")
             if row.get("block_size", "").isdigit()
         ]
-        return float(sizes[0]) if sizes else 16.0
+        return float(sizes[0]) if sizes and 0 < sizes[0] < 2**20 else 16.0
 
 
 def read(window: Window, given: Engine | None = None) -> Readings:
@@ -156,30 +163,33 @@ def identify(window: Window) -> Engine:
     )
     seen = {_family(name) for name in names if name.startswith((f"{server}:", "lmcache_mp"))}
     offloads = any(name.startswith("vllm:kv_offload_") for name in seen)
+    present = {name for name in seen if not _is_conditional(name, offloads)}
+    whole = len(present) >= _WHOLE_PAGE
     best, best_score = engine(server), -math.inf
     for version in reversed(inspected(server)):
-        known = _core_names(server, str(version))
-        present = {name for name in seen if not _is_conditional(name)}
-        # A name that the version lacks is proof against it; a name that the page lacks may merely be hidden.
-        score = -10 * len(present - known) - (len(known - present) if len(present) > 30 else 0)
-        if offloads and "vllm:kv_offload_config_info" not in seen and _tells_capacity(server, str(version)):
-            score -= 1
+        known, hidden = _names(server, str(version), offloads)
+        # A name that the version lacks is proof against it; a name that a whole page lacks speaks against it, too.
+        score = -10 * len(present - known - hidden) - len(present & hidden)
+        if whole:
+            score -= len(known - present)
         if score > best_score:
             best, best_score = engine(f"{server}@{version}"), score
     return best
 
 
 @cache
-def _core_names(server: str, version: str) -> frozenset[str]:
-    return frozenset(m.name for m in engine(f"{server}@{version}").metrics() if not _is_conditional(m.name))
+def _names(server: str, version: str, offloads: bool) -> tuple[frozenset[str], frozenset[str]]:
+    """The names that a version always exports, and those that it hides unless asked."""
+    metrics = [m for m in engine(f"{server}@{version}").metrics() if not _is_conditional(m.name, offloads)]
+    hidden = frozenset(m.name for m in metrics if not m.shown)
+    return frozenset(m.name for m in metrics) - hidden, hidden
 
 
-def _tells_capacity(server: str, version: str) -> bool:
-    return engine(f"{server}@{version}").metric_named("vllm:kv_offload_config_info") is not None
-
-
-def _is_conditional(name: str) -> bool:
-    return name.partition(":")[2].startswith(_CONDITIONAL)
+def _is_conditional(name: str, offloads: bool) -> bool:
+    rest = name.partition(":")[2]
+    if offloads and rest.startswith("kv_offload") and not rest.startswith(_CONFIGURED_OFFLOAD):
+        return False  # this connector registers them all
+    return rest.startswith(_CONDITIONAL)
 
 
 def _family(name: str) -> str:

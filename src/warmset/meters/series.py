@@ -1,9 +1,11 @@
 """What a series is by its name and labels: what it counts, and who counted."""
 
 from collections.abc import Mapping
+from functools import cache
 
 from warmset.meters.exposition import Labels
 from warmset.meters.snapshot import Snapshot
+from warmset.servers import SERVERS, engine, inspected
 
 PROCESS_START = "process_start_time_seconds"
 # Labels that say which process counted, as opposed to what it counted.
@@ -24,6 +26,8 @@ IDENTITY = frozenset(
     ]
 )
 _DISTRIBUTION = ("_bucket", "_count", "_sum")
+_GROWING = frozenset({"counter", "histogram", "summary"})
+_UNTYPED = frozenset({None, "untyped", "unknown"})
 
 
 def without(labels: Labels, *names: str) -> Labels:
@@ -32,18 +36,31 @@ def without(labels: Labels, *names: str) -> Labels:
 
 
 def accumulates(name: str, types: Mapping[str, str]) -> bool:
-    """Whether a series only ever grows: counters, and the parts of histograms."""
+    """Whether a series only ever grows: counters, and the parts of histograms.
+
+    A page without types (cut down by `grep`, federated) is read by what the tables know, else by the name's suffix.
+    """
     if name.endswith("_created") or name == PROCESS_START or name.startswith("warmset_"):
         return False
-    kind = types.get(name) or types.get(name.removesuffix("_total"))
-    if kind in ("gauge", "info", "stateset"):
+    kind = types.get(name) or types.get(name.removesuffix("_total")) or types.get(base(name))
+    if kind in _GROWING:
+        return True
+    if kind not in _UNTYPED:
         return False
-    if kind is None:
-        for suffix in _DISTRIBUTION:
-            if name.endswith(suffix):
-                family = types.get(name.removesuffix(suffix))
-                return family not in ("gauge", "gaugehistogram")
-    return True
+    known = _known_types()
+    kind = known.get(name) or known.get(f"{name}_total") or known.get(base(name))
+    return kind in _GROWING if kind else name.endswith((*_DISTRIBUTION, "_total"))
+
+
+@cache
+def _known_types() -> dict[str, str]:
+    """Type by family, over all servers and versions."""
+    return {
+        metric.name: metric.type
+        for server in SERVERS
+        for version in inspected(server)
+        for metric in engine(f"{server}@{version}").metrics()
+    }
 
 
 def base(name: str) -> str:

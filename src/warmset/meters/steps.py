@@ -109,6 +109,18 @@ def nothing_stored(m: Meters) -> list[Step]:
     ]
 
 
+def never_loaded(m: Meters) -> list[Step]:
+    """Matches without loads."""
+    return [
+        Step("Look for loads that failed.", "grep -iE 'load.*fail|fail.*load|offload' server.log"),
+        Step(
+            'Recompute what cannot be loaded: `"kv_load_failure_policy": "recompute"` in --kv-transfer-config (the '
+            "default is `fail` since vLLM 0.17)."
+        ),
+        again(m),
+    ]
+
+
 def below_chunk(m: Meters) -> list[Step]:
     """Prompts that are too short to store."""
     return [

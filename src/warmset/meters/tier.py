@@ -1,5 +1,6 @@
 """What is known about the tier itself: the connector, its capacity, and what a token costs in it."""
 
+import math
 from dataclasses import dataclass
 
 from warmset.meters.log import LogFacts
@@ -26,6 +27,7 @@ _HICACHE_PREFIXES = (
     "sglang:prefetched_tokens",
 )
 _LMCACHE_CHUNK_TOKENS = 256.0
+_ROUGH = "stored bytes over computed tokens (rough)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ class Tier:
         loads_inside_prefill: see causal accounting.
         log_faults: fault signatures that the server's log shows.
         notes: for the reader.
+        others: further connectors that export something of their own, beside `connector`.
     """
 
     present: bool
@@ -74,6 +77,15 @@ class Tier:
     loads_inside_prefill: bool
     log_faults: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+    @property
+    def capacity_is_rough(self) -> bool:
+        """The capacity in tokens rests on a token's cost that is itself rough."""
+        tokens, size, cost = self.capacity_tokens, self.capacity_bytes, self.bytes_per_token
+        if tokens is None or size is None or cost is None or self.bytes_per_token_source != _ROUGH:
+            return False
+        return math.isclose(tokens, size / cost)
 
 
 def find_tier(
@@ -102,7 +114,7 @@ def find_tier(
         per_token, per_token_source = _bytes_per_token(
             r, external_hit_tokens, stored_bytes, stored_chunks, chunk
         )
-    pool = _device_pool(r, config, engines, block, facts)
+    pool = _device_pool(r, config, block, facts)
     stored = None
     if stored_chunks is not None and chunk:
         stored = stored_chunks * chunk
@@ -119,11 +131,9 @@ def find_tier(
             stored = direct.value
             sources["stored_tokens"] = direct.metric
     if per_token is None and stored_bytes and computed_tokens:
-        # Never too high: what was stored before, or refused, makes it smaller, and so the tier look larger.
-        per_token, per_token_source = (
-            stored_bytes / computed_tokens,
-            "stored bytes over computed tokens (rough)",
-        )
+        # What was stored before, or refused, makes it smaller, and so the tier look larger; what was stored again does
+        # the opposite, and only a tier that is too small stores again.
+        per_token, per_token_source = stored_bytes / computed_tokens, _ROUGH
     capacity_tokens, capacity_bytes, source = _capacity(r, tier_bytes, facts, per_token, chunk)
     ever = r.lifetime("store_bytes") or r.lifetime("transfer_bytes", transfer_type="GPU_to_CPU")
     skipped = r.counter("stores_skipped")
@@ -149,6 +159,7 @@ def find_tier(
         loads_inside_prefill=connector in _LOADS_INSIDE_PREFILL,
         log_faults=facts.faults,
         notes=_notes(r, connector),
+        others=tuple({name: None for name, prefix in _BY_PREFIX if r.exported(prefix) and name != connector}),
     )
 
 
@@ -198,15 +209,18 @@ def _capacity(
 
 
 def _device_pool(
-    r: Readings, config: list[dict[str, str]], engines: int, block: float | None, facts: LogFacts
+    r: Readings, config: list[dict[str, str]], block: float | None, facts: LogFacts
 ) -> float | None:
-    """Tokens of one engine's device pool; `num_gpu_blocks` is summed over data-parallel engines, tokens are not."""
+    """Tokens of one engine's device pool; `num_gpu_blocks` is summed over the data-parallel engines of a server, tokens
+    are not.
+    """
     tokens = _number(config, "kv_cache_size_tokens")
     if tokens:
         return tokens
     blocks = _number(config, "num_gpu_blocks")
     if blocks and block:
-        return blocks * block / engines
+        beside = {row.get("engine") for row in config if row.get("instance") == config[0].get("instance")}
+        return blocks * block / max(1, len(beside))
     if r.engine.server == "sglang":
         rows = r.window.gauges("sglang:max_total_num_tokens")
         if rows:
