@@ -4,12 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from warmset.lab import guard
+from warmset.lab import guard, server
 
 if not Path("/proc/self/maps").exists():
     pytest.skip("the guard needs /proc", allow_module_level=True)
@@ -85,9 +86,37 @@ def test_everything_goes_when_the_parent_is_killed(mark):
     assert wait_until_gone(mark) == []
 
 
+def test_temporary_files_of_the_command_go_with_it(tmp_path):
+    show = "import os, tempfile; print(tempfile.mkstemp()[1], os.environ['TMPDIR'])"
+    done = subprocess.run(
+        [sys.executable, guard.__file__, sys.executable, "-c", show],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
+    file, scratch = map(Path, done.stdout.split())
+    assert file.parent == scratch or len(str(scratch)) >= 70
+    assert done.returncode == 0
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+
+
 def test_the_exit_code_is_the_commands():
     for code in (0, 7):
         done = subprocess.run(
             [sys.executable, guard.__file__, sys.executable, "-c", f"raise SystemExit({code})"], check=False
         )
         assert done.returncode == code
+
+
+def test_ctrl_c_while_a_server_is_ended_comes_after_its_end(tmp_path):
+    slow = "import signal, sys, time; signal.signal(15, lambda *_: (time.sleep(1.5), sys.exit()))"
+    slow += "; print('up', flush=True); time.sleep(600)"
+    with pytest.raises(KeyboardInterrupt):  # noqa: SIM117  # what is raised on leaving is the point
+        with server.command(
+            [sys.executable, "-c", slow], tmp_path / "log", environment=os.environ
+        ) as process:
+            while (tmp_path / "log").read_text() != "up\n":
+                time.sleep(0.05)
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    assert process.poll() is not None

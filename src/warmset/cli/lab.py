@@ -1,5 +1,6 @@
 """`warmset lab`: the whole circle on a real vLLM."""
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -185,6 +186,11 @@ class _Talk:
 
 def _header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
+    hint = "write it like `Authorization: Bearer KEY`"
     if not colon or not name.strip():
-        raise InputError(f"header `{text}` has no name", hint="write it like `Authorization: Bearer KEY`")
+        raise InputError(f"header `{text}` has no name", hint=hint)
+    if not re.fullmatch(r"[\w!#$%&'*+.^`|~-]+", name.strip(), re.ASCII):
+        raise InputError(f"`{name.strip()}` is not a name of a header", hint=hint)
+    if not (value.isascii() and value.strip().isprintable()):
+        raise InputError(f"the value of header `{name.strip()}` has letters that no header takes", hint=hint)
     return name.strip(), value.strip()

@@ -3,15 +3,18 @@
 It is a program of its own, started by the lab for each server, and needs nothing but the standard library.
 It ends its command when it is told to (SIGTERM), when the lab dies, however the lab dies, and when the
 command itself ends and leaves children behind. After that it removes the files in shared memory that the
-command's processes had mapped and nobody else can know of.
+command's processes had mapped and nobody else can know of, and the sockets and scratch files that vLLM
+leaves in the directory for temporary files, of which the command gets one of its own.
 """
 
 import contextlib
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from types import FrameType
 
@@ -36,11 +39,15 @@ def main(command: list[str]) -> int:
     _prctl(_SET_CHILD_SUBREAPER, 1)
     mapped: set[int] = set()
     child: subprocess.Popen[bytes] | None = None
+    scratch: str | None = None
     code = 128 + signal.SIGTERM
     try:
         if os.getppid() != lab:
             raise _Stop
-        child = subprocess.Popen(command, start_new_session=True, preexec_fn=_die_with_guard)
+        scratch = tempfile.mkdtemp(prefix="warmset-")
+        child = subprocess.Popen(
+            command, start_new_session=True, preexec_fn=_die_with_guard, env=_environment(scratch)
+        )
         code = _watch(child, mapped)
     except _Stop:
         pass
@@ -50,7 +57,14 @@ def main(command: list[str]) -> int:
         if child is not None:
             _end(child, mapped)
         _remove(mapped)
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
     return code
+
+
+def _environment(scratch: str) -> dict[str, str]:
+    # A socket's path has 107 bytes at most, and names of 36 go below this one.
+    return dict(os.environ) | ({"TMPDIR": scratch} if len(scratch) < 70 else {})
 
 
 def _watch(child: subprocess.Popen[bytes], mapped: set[int]) -> int:

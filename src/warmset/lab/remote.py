@@ -4,19 +4,18 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import httpx
+from urllib.parse import urlsplit
 
 from warmset.errors import InputError
 from warmset.lab.builtin import Shape, builtin
 from warmset.lab.predict import Tiers, predict
+from warmset.lab.reach import get, get_json
 from warmset.lab.record import Hits, Lab, LabResult
 from warmset.lab.run import (
     DEFAULT_REQUESTS,
     Listener,
     check_counts,
     measured_hits,
-    metrics_page,
     replay_between_scrapes,
 )
 from warmset.lab.rundir import make_run_dir, write_requests, write_trace
@@ -24,12 +23,13 @@ from warmset.lab.server import Running
 from warmset.lab.traced import traced
 from warmset.lab.workload import Workload, each
 from warmset.meters import judge, meters, scrape
+from warmset.meters.http import without_credentials
 from warmset.meters.measurement import Measurement
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """What a server says about itself; None where it does not."""
+    """What a server says about itself; None where it does not. `fresh` when it has served nothing yet."""
 
     model: str
     max_context_tokens: int | None
@@ -37,6 +37,7 @@ class Pool:
     device_blocks: int | None
     host_chunks: int | None
     blocks_per_chunk: int
+    fresh: bool
 
 
 def run_remote(
@@ -45,8 +46,7 @@ def run_remote(
     """Replay against the server at `url`; its tier, if any, is as it is, so there is no run without one."""
     listen = listener or Listener()
     root = url.rstrip("/").removesuffix("/v1").removesuffix("/metrics")
-    if not root.startswith(("http://", "https://")):
-        raise InputError(f"`{url}` is not a URL", hint="write it like `http://localhost:8000`")
+    _check_url(root)
     check_counts(lab)
     sent = dict(headers or {})
     pool = _pool(root, sent)
@@ -86,30 +86,37 @@ def run_remote(
 
 
 def _pool(root: str, headers: dict[str, str]) -> Pool:
+    listed = get_json(f"{root}/v1/models", headers)
     try:
-        answer = httpx.get(f"{root}/v1/models", headers=headers, timeout=30.0, trust_env=False)
-        answer.raise_for_status()
-        model: dict[str, Any] = answer.json()["data"][0]
-    except httpx.HTTPError as error:
+        model: dict[str, Any] = listed["data"][0]
+        name = model["id"]
+    except (KeyError, IndexError, TypeError):
         raise InputError(
-            f"no server answers at `{root}`: {type(error).__name__} {error}".rstrip(),
-            hint="give the root URL of an OpenAI-compatible server, such as `http://localhost:8000`",
+            f"`{without_credentials(root)}/v1/models` names no model",
+            hint="give the URL of an OpenAI-compatible server",
         ) from None
-    except (ValueError, KeyError, IndexError, TypeError):
-        raise InputError(
-            f"`{root}/v1/models` names no model", hint="give the URL of an OpenAI-compatible server"
-        ) from None
-    page = scrape(metrics_page(root, headers))
+    page = scrape(get(f"{root}/metrics", headers))
     config = _labels(page.samples, "vllm:cache_config_info")
     offload = _labels(page.samples, "vllm:kv_offload_config_info")
     return Pool(
-        str(model.get("id")),
+        str(name),
         _count(model.get("max_model_len")),
         _count(config.get("block_size")),
         _count(config.get("num_gpu_blocks")),
         _count(offload.get("cpu_num_chunks")),
         _count(offload.get("cpu_blocks_per_chunk")) or 1,
+        not any(sample.value for sample in page.samples.get("vllm:prompt_tokens_total") or ()),
     )
+
+
+def _check_url(root: str) -> None:
+    try:
+        parts = urlsplit(root)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise InputError(f"`{root}` is not a URL", hint="write it like `http://localhost:8000`")
 
 
 def _workload(lab: Lab, pool: Pool) -> Workload:
@@ -152,6 +159,8 @@ def _predicted(
     if pool.block_tokens is None or pool.device_blocks is None:
         return Hits(None, None), None, ["the server does not say how large its pool is: nothing is predicted"]
     notes = ["predicted for caches that were empty at the start and for one group of full attention"]
+    if not pool.fresh:
+        notes.append("the server had served other prompts before: its caches were not empty at the start")
     tiers = Tiers(
         pool.block_tokens,
         pool.device_blocks,

@@ -10,7 +10,9 @@ from typing import Any
 import httpx
 
 from warmset.errors import InputError
+from warmset.lab.reach import FAILURES, reason
 from warmset.lab.workload import Output, Request, Workload, each, resolve, symbolic
+from warmset.meters.http import without_credentials
 
 Progress = Callable[[int, int], None]
 
@@ -93,6 +95,8 @@ async def _replay(
         finally:
             for task in tasks.values():
                 task.cancel()
+            # Their errors are those of the request that failed first.
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
     return [answers[number] for number in range(total)]
 
 
@@ -128,10 +132,10 @@ async def _send(
     sent = time.perf_counter()
     try:
         response = await client.post("/v1/completions", json=body)
-    except httpx.HTTPError as error:
+    except FAILURES as error:
         raise InputError(
-            f"the server at `{client.base_url}` went away at request {number}: "
-            f"{type(error).__name__} {error}".rstrip(),
+            f"the server at `{without_credentials(str(client.base_url))}` went away at request {number}: "
+            f"{reason(error)}",
             hint="see the server's log",
         ) from None
     took = time.perf_counter() - sent
@@ -140,15 +144,17 @@ async def _send(
             f"the server refused request {number} with status {response.status_code}: {_reason(response)}",
             hint="see the server's log; a longer `--max-model-len` or other lab sizes may help",
         )
-    answer: dict[str, Any] = response.json()
-    details = (answer.get("usage") or {}).get("prompt_tokens_details") or {}
-    return Answer(
-        prompt,
-        list(answer["choices"][0].get("token_ids") or ()),
-        details.get("cached_tokens"),
-        sent - began,
-        took,
-    )
+    try:
+        answer: dict[str, Any] = response.json()
+        output = [int(token) for token in answer["choices"][0].get("token_ids") or ()]
+        details = (answer.get("usage") or {}).get("prompt_tokens_details") or {}
+        cached = details.get("cached_tokens")
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+        raise InputError(
+            f"the server's answer to request {number} is no completion: {response.text[:100]}",
+            hint="use an OpenAI-compatible server that takes `/v1/completions`",
+        ) from None
+    return Answer(prompt, output, cached if isinstance(cached, int) else None, sent - began, took)
 
 
 def _reason(response: httpx.Response) -> str:

@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
-import httpx
-
 from warmset.errors import InputError, UnknownName
 from warmset.lab import preflight
 from warmset.lab.backends import BACKENDS, HostTier, transfer_config
@@ -19,6 +17,7 @@ from warmset.lab.builtin import Shape, builtin
 from warmset.lab.lmcache import check_lmcache, inert, lmcache_server
 from warmset.lab.model import ModelShape, read_shape, write_model
 from warmset.lab.predict import Prediction, Tiers, predict
+from warmset.lab.reach import get
 from warmset.lab.record import Hits, Lab, LabResult
 from warmset.lab.replay import Answer, replay
 from warmset.lab.rundir import cache_dir, make_run_dir, write_requests, write_trace
@@ -146,18 +145,6 @@ def measured_hits(m: Meters) -> Hits:
     return Hits(_whole(m.device_hit_tokens), host, _whole(tiers.get("disk")), external)
 
 
-def metrics_page(url: str, headers: dict[str, str] | None = None) -> str:
-    """The text of a server's /metrics."""
-    try:
-        response = httpx.get(f"{url}/metrics", headers=headers, timeout=30.0, trust_env=False)
-        response.raise_for_status()
-    except httpx.HTTPError as error:
-        raise InputError(
-            f"no metrics from `{url}/metrics`: {error}", hint="is the server up, and is the URL its root?"
-        ) from None
-    return response.text
-
-
 def check_counts(lab: Lab) -> None:
     """Raise InputError for a count that leaves nothing to replay or to measure."""
     for name, value in (
@@ -264,7 +251,7 @@ def replay_between_scrapes(
 
 
 def _scrape(url: str, path: Path, headers: dict[str, str] | None) -> Snapshot:
-    text, now = metrics_page(url, headers), time.time()
+    text, now = get(f"{url}/metrics", headers), time.time()
     path.write_text(text, encoding="utf-8")
     return scrape(text, source=str(path), time_seconds=now)
 

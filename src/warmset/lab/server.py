@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import httpx
@@ -188,10 +189,16 @@ def _environment(extra: Mapping[str, str]) -> dict[str, str]:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End the guard, which ends everything below it; a second Ctrl-C does not cut this short."""
+    """End the guard, which ends everything below it; Ctrl-C does not cut this short, it comes after it."""
+    interrupted = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
+        interrupted = True
+
     previous = None
     with suppress(ValueError):  # only the main thread may set handlers
-        previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        previous = signal.signal(signal.SIGINT, note)
     try:
         process.terminate()
         try:
@@ -202,3 +209,5 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     finally:
         if previous is not None:
             signal.signal(signal.SIGINT, previous)
+    if interrupted:
+        raise KeyboardInterrupt
