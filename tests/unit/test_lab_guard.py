@@ -112,7 +112,7 @@ def test_the_exit_code_is_the_commands():
 def test_ctrl_c_while_a_server_is_ended_comes_after_its_end(tmp_path):
     slow = "import signal, sys, time; signal.signal(15, lambda *_: (time.sleep(1.5), sys.exit()))"
     slow += "; print('up', flush=True); time.sleep(600)"
-    with pytest.raises(KeyboardInterrupt):  # noqa: PT012  # it is raised on leaving
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012, SIM117  # it is raised on leaving
         with server.command(
             [sys.executable, "-c", slow], tmp_path / "log", environment=os.environ
         ) as process:
