@@ -84,6 +84,60 @@ def test_verify_finds_a_flipped_bit_and_deletes_only_when_told(
     assert warmset("tier", "verify", url).code == 0
 
 
+def test_an_encrypted_store_is_verified_with_and_without_its_key(
+    warmset: Callable, store: DiskStore, tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from warmset.tiers.encoding import Encoding
+
+    key, keys = bytes(range(32)), tmp_path.parent / f"{tmp_path.name}-keys"
+    keys.mkdir()
+    (keys / "right").write_bytes(key)
+    (keys / "wrong").write_text("ab" * 32)
+    sealed = VerifyingStore(store, encoding=Encoding(compress=True, master_key=key))
+    for i in range(3):
+        sealed.put(f"n/k{i}", bytes(20000))
+    without = warmset("tier", "verify", url, "--delete-corrupt", "-o", "json")
+    assert without.code == 0
+    found = _valid("tier-verify", without.out)
+    assert (found["corrupt"], found["unreadable"], found["unopened"]) == ([], [], 3)
+    assert found["encodings"] == [{"encoding": "zstd+aes-256-gcm", "objects": 3}]
+    assert "encrypted, no key" in found["notes"][0]
+    assert "encrypted, no key" in warmset("tier", "verify", url).out
+    wrong = warmset("tier", "verify", url, "--delete-corrupt", "--key-file", keys / "wrong", "-o", "json")
+    assert wrong.code == 3
+    assert {u["kind"] for u in _valid("tier-verify", wrong.out)["unreadable"]} == {"locked"}
+    right = warmset("tier", "verify", url, "--key-file", keys / "right", "-o", "json")
+    assert right.code == 0
+    assert _valid("tier-verify", right.out)["unopened"] == 0
+    monkeypatch.setenv("TIER_KEY", key.hex())
+    assert warmset("tier", "verify", url, "--key-env", "TIER_KEY").code == 0
+    assert len(list(store.entries())) == 3
+    assert len(_valid("tier-ls", warmset("tier", "ls", url, "-o", "json").out)["entries"]) == 3
+    path = tmp_path / "n/k1"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 4
+    path.write_bytes(data)
+    assert warmset("tier", "verify", url, "--delete-corrupt").code == 1, "damage is seen without the key"
+    assert {e.key for e in store.entries()} == {"n/k0", "n/k2"}
+
+
+def test_a_key_on_the_command_line_is_refused_unseen(warmset: Callable, url: str) -> None:
+    for option in ("--key-file", "--key-env"):
+        ran = warmset("tier", "verify", url, option, "ab" * 32)
+        assert (ran.code, ran.out) == (2, "")
+        assert "abab" not in ran.err
+        assert "hint: " in ran.err
+
+
+def test_bench_in_every_encoding(warmset: Callable, store: DiskStore, tmp_path: Path, url: str) -> None:
+    key = tmp_path.parent / f"{tmp_path.name}.key"
+    key.write_bytes(bytes(range(32)))
+    words = ("tier", "bench", url, "--block", "64KiB", "--objects", 4, "-o", "json", "--quiet")
+    for more in (("--compress",), ("--key-file", key), ("--compress", "--key-file", key)):
+        assert _valid("tier-bench", warmset(*words, *more).out)["get"]["bytes_per_second"] > 0
+    assert list(store.entries()) == []
+
+
 def test_bench_cleans_up_and_compares_with_prefill(warmset: Callable, store: DiskStore, url: str) -> None:
     ran = warmset("tier", "bench", url, "--block", "64KiB", "--objects", 8, "-o", "json", "--quiet")
     assert ran.code == 0

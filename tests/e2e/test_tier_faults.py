@@ -243,7 +243,9 @@ def table() -> Iterator[Table]:
 
 @pytest.fixture(autouse=True)
 def engine_facts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warmset_tier, "fingerprint", lambda spec, **more: spec.fingerprint)
+    monkeypatch.setattr(
+        warmset_tier, "fingerprint", lambda spec, **more: f"{spec.fingerprint} {more['encryption_key_id']}"
+    )
     monkeypatch.setattr(warmset_tier, "weights_may_change", lambda spec: False)
     # A store that is back must be asked again before a test ends.
     monkeypatch.setattr(
@@ -364,6 +366,32 @@ def test_another_engine(table: Table, tmp_path: Path, kind: str, fault: str, oth
     reader.close()
     if kind == "warmset":
         assert (served.wrong, served.hits) == (0, 0)
+
+
+def test_replicas_share_what_their_settings_at_rest_let_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEY_A", "aa" * 32)
+    monkeypatch.setenv("KEY_B", "bb" * 32)
+    a, b = {"encryption_key_env": "KEY_A"}, {"encryption_key_env": "KEY_B"}
+    everything = PROMPT_BLOCKS * len(PROMPTS)
+    writer = Replica("warmset", f"file://{tmp_path}", compress="zstd", **a)
+    writer.serve(*PROMPTS)
+    writer.settle()
+    writer.close()
+    # The last finds what the one before it stored plain: a reader follows the header.
+    for settings, hits in ((a, everything), (b, 0), ({}, 0), ({"compress": "zstd"}, everything)):
+        reader = Replica("warmset", f"file://{tmp_path}", **settings)
+        served = reader.serve(*PROMPTS)
+        reader.settle()
+        assert (served.wrong, served.hits) == (0, hits), settings
+        assert not {k for k in reader.seen() if "corrupt" in k}, "nobody harms another's blocks"
+        reader.close()
+
+
+def test_a_tier_whose_key_is_missing_does_not_start(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="`NO_SUCH_KEY`.*not set"):
+        Replica("warmset", f"file://{tmp_path}", encryption_key_env="NO_SUCH_KEY")
 
 
 @pytest.mark.parametrize("kind", ["warmset", "fs"])

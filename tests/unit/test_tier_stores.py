@@ -66,8 +66,7 @@ class TestStack(StoreConformance):
     def store(self, tmp_path: Path) -> Store:
         disk = DeadlineStore(DiskStore(tmp_path / "kv"), seconds=30)
         guarded = LimitedStore(CircuitBreaker(RetryingStore(MeteredStore(disk))), calls=4)
-        sealed = EncryptingStore(CompressingStore(guarded), master_key=bytes(32))
-        return VerifyingStore(sealed)
+        return CompressingStore(EncryptingStore(VerifyingStore(guarded), master_key=bytes(32)))
 
 
 @pytest.fixture(scope="session")

@@ -47,6 +47,22 @@ def _store_options(function: F) -> F:
     return function
 
 
+def _key_options(function: F) -> F:
+    """Add where the key of an encrypted store comes from."""
+    for option in reversed(
+        [
+            click.option(
+                "--key-file",
+                type=click.Path(path_type=Path),
+                help="File with the key of encrypted blocks, as `encryption_key_file` of the tier.",
+            ),
+            click.option("--key-env", metavar="NAME", help="Environment variable with that key."),
+        ]
+    ):
+        function = option(function)
+    return function
+
+
 def _open(url: str, endpoint: str | None, region: str | None, ca_file: Path | None, timeout: float) -> Any:
     from warmset.tiers.url import StoreOptions, open_store
 
@@ -154,20 +170,36 @@ def gc(
 @_store_options
 @click.option("--prefix", default="", help="Only keys that start with this.")
 @click.option("--delete-corrupt", is_flag=True, help="Delete what does not match its checksum.")
+@_key_options
 @output_options()
-def verify(prefix: str, delete_corrupt: bool, form: str, color: str, quiet: bool, **where: Any) -> None:
+def verify(
+    prefix: str,
+    delete_corrupt: bool,
+    key_file: Path | None,
+    key_env: str | None,
+    form: str,
+    color: str,
+    quiet: bool,
+    **where: Any,
+) -> None:
     """Read every object of STORE and check its seal: key, length and checksum.
 
+    The checksum of an encrypted block needs no key; with one, the block is opened too. Blocks that a key does not open
+    are never deleted.
+
     \b
-    Example:
+    Examples:
       warmset tier verify file:///mnt/nvme/kv --delete-corrupt
+      warmset tier verify s3://kv-cache/prod --key-file /run/secrets/tier.key
     """
     from warmset.report.tier import scrub_document, scrub_payload
+    from warmset.tiers.key import read_key
     from warmset.tiers.scrub import scrub
 
-    found, url = (
-        scrub(_open(**where), prefix=prefix, delete_corrupt=delete_corrupt, progress=_progress(quiet)),
-        where["url"],
+    key = read_key(key_file, key_env)
+    store, url = _open(**where), where["url"]
+    found = scrub(
+        store, prefix=prefix, delete_corrupt=delete_corrupt, master_key=key, progress=_progress(quiet)
     )
     emit(form, lambda: scrub_payload(url, found), lambda: scrub_document(url, found), color=color)
     if found.corrupt:
@@ -198,6 +230,8 @@ def verify(prefix: str, delete_corrupt: bool, form: str, color: str, quiet: bool
 @click.option(
     "--concurrency", type=click.IntRange(1, 256), help="Calls at once; the store's own number if not given."
 )
+@click.option("--compress", is_flag=True, help="Measure as the tier does with `compress`.")
+@_key_options
 @output_options()
 def bench(
     block: int | None,
@@ -210,6 +244,9 @@ def bench(
     context: int,
     objects: int,
     concurrency: int | None,
+    compress: bool,
+    key_file: Path | None,
+    key_env: str | None,
     form: str,
     color: str,
     quiet: bool,
@@ -222,11 +259,16 @@ def bench(
       warmset tier bench file:///mnt/nvme/kv --block 2MiB
       warmset tier bench s3://kv-cache/prod --model llama-3.1-8b --prefill-tps 12000
       warmset tier bench file:///mnt/nvme/kv --model llama-3.1-70b --tp 4 --gpu h100-sxm
+      warmset tier bench file:///mnt/nvme/kv --block 2MiB --key-file /run/secrets/tier.key
     """
     from warmset.report.tier import bench_document, bench_payload
     from warmset.tiers.bench import bench as measure
     from warmset.tiers.bench import break_even
+    from warmset.tiers.encoding import Encoding
+    from warmset.tiers.key import read_key
     from warmset.tiers.verify import VerifyingStore
+
+    encoding = Encoding(compress=compress, master_key=read_key(key_file, key_env))
 
     bytes_per_token = None
     if model is not None:
@@ -244,7 +286,7 @@ def bench(
         prefill_tps = _prefill_speed(model, gpu, kv_dtype, tp, context)
     # Measured as the tier uses it: with every block sealed and verified.
     measured = measure(
-        VerifyingStore(_open(**where)),
+        VerifyingStore(_open(**where), encoding=encoding),
         block_bytes=size,
         objects=objects,
         concurrency=concurrency,

@@ -154,6 +154,9 @@ def scrub_payload(url: str, found: Scrub) -> dict[str, Any]:
         "unreadable": [{"key": f.key, "kind": f.kind, "reason": f.reason} for f in found.unreadable],
         "deleted": found.deleted,
         "engines": [{"fingerprint_digest": name, "objects": n} for name, n in sorted(found.engines.items())],
+        "encodings": [{"encoding": name, "objects": n} for name, n in sorted(found.encodings.items())],
+        "unopened": found.unopened,
+        "notes": [_unopened_words(found.unopened)] if found.unopened else [],
     }
 
 
@@ -172,9 +175,18 @@ def scrub_document(url: str, found: Scrub) -> Document:
         sections.append(Section("Corrupt", (Bullets(tuple(f.reason for f in found.corrupt[:50])),)))
     if found.unreadable:
         sections.append(Section("Unreadable", (Bullets(tuple(f.reason for f in found.unreadable[:50])),)))
+    if found.unopened:
+        sections.append(Section("Not opened", (Line(_unopened_words(found.unopened), "warn"),)))
     if found.corrupt and not found.deleted:
         sections.append(Section("Next", (Line(f"warmset tier verify {url} --delete-corrupt"),)))
     return Document(headline, tuple(sections))
+
+
+def _unopened_words(objects: int) -> str:
+    return (
+        f"encrypted, no key: {format_count(objects)} objects were checked by the checksum of their stored bytes, and "
+        "not opened (--key-file or --key-env opens them)"
+    )
 
 
 def bench_payload(url: str, measured: StoreBench, even: BreakEven | None) -> dict[str, Any]:

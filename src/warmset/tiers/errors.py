@@ -4,6 +4,7 @@ StoreError
 ├── NotFound        the key is not there: an ordinary miss
 ├── TooLarge        the object does not fit the buffer it should be read into
 ├── Corrupt         what is stored is not what was put: never to be used, never to be retried
+├── Locked          encrypted, and not with the key at hand: nothing says that it is damaged
 ├── Full            no space left, or a quota reached
 ├── Denied          credentials missing, expired or without permission
 └── Transient       may work if tried again
@@ -31,6 +32,10 @@ class TooLarge(StoreError):
 
 class Corrupt(StoreError):
     """The stored bytes are not the bytes that were put under this key."""
+
+
+class Locked(StoreError):
+    """The object is encrypted, and the key at hand does not open it."""
 
 
 class Full(StoreError):

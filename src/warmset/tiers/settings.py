@@ -6,10 +6,13 @@ from difflib import get_close_matches
 from typing import Any
 
 from warmset.errors import InputError
+from warmset.tiers.compress import Zstd
+from warmset.tiers.key import check_source
 
 # Keys of the table that are the server's own business.
 SERVER_KEYS = frozenset(("type", "module_path", "backpressure", "enable_kv_events", "locality"))
 _COUNTS = ("load_threads", "store_threads")
+_SECRET = ("encryption_key_file", "encryption_key_env")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,9 @@ class TierSettings:
     region: str | None = None
     ca_file: str | None = None
     fsync: bool = False
+    compress: str | None = None
+    encryption_key_file: str | None = None
+    encryption_key_env: str | None = None
 
 
 KEYS = tuple(field.name for field in fields(TierSettings))
@@ -52,13 +58,17 @@ def parse(table: Mapping[str, Any]) -> TierSettings:
             continue
         good, want = _is_good(key, value)
         if not good:
-            raise InputError(f"`{key}` of the warmset tier is `{str(value)[:80]}`", hint=f"it must be {want}")
+            # A key that was typed in the wrong place must not go on into a log.
+            shown = "not a text" if key in _SECRET else f"`{str(value)[:80]}`"
+            raise InputError(f"`{key}` of the warmset tier is {shown}", hint=f"it must be {want}")
     if "store" not in given:
         raise InputError(
             "the warmset tier lacks `store`",
             hint='write it like "store": "file:///kv" or "store": "s3://bucket/prefix"',
         )
-    return TierSettings(**given)
+    settings = TierSettings(**given)
+    check_source(settings.encryption_key_file, settings.encryption_key_env)
+    return settings
 
 
 def _is_good(key: str, value: Any) -> tuple[bool, str]:
@@ -69,4 +79,6 @@ def _is_good(key: str, value: Any) -> tuple[bool, str]:
         return number and 0 < value < float("inf"), "a number above 0"
     if key == "fsync":
         return isinstance(value, bool), "true or false"
+    if key == "compress":
+        return value == Zstd.name, f'"{Zstd.name}", or left out'
     return isinstance(value, str), "a text"

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from warmset.tiers.buffers import BufferPool, copy_bytes
+from warmset.tiers.encoding import Encoding
 from warmset.tiers.errors import Corrupt, TooLarge
-from warmset.tiers.seal import HEADER_BYTES, digest, make_header, read_seal
+from warmset.tiers.seal import HEADER_BYTES, digest, load_xxhash, make_header, read_seal
 from warmset.tiers.store import Buffer, Store, flat
 from warmset.tiers.wrapper import Wrapper
 
@@ -13,12 +14,23 @@ from warmset.tiers.wrapper import Wrapper
 class VerifyingStore(Wrapper):
     """Seals what it puts and checks what it gets, before a byte reaches the caller's buffer.
 
-    Sizes in `entries` include the header page of `warmset.tiers.seal`.
+    `encoding` says how payloads are written; what was compressed is read without it, and with a key nothing is read
+    that is not encrypted with it. Sizes in `entries` are stored ones, with the header page of `warmset.tiers.seal`.
     """
 
-    def __init__(self, inner: Store, *, fingerprint: str = "", pool: BufferPool | None = None) -> None:
+    def __init__(
+        self,
+        inner: Store,
+        *,
+        fingerprint: str = "",
+        encoding: Encoding | None = None,
+        pool: BufferPool | None = None,
+    ) -> None:
         super().__init__(inner)
+        # Were it found missing at the first block, every store would fail in silence.
+        load_xxhash()
         self._fingerprint_digest = digest(fingerprint)
+        self._encoding = encoding or Encoding()
         self._pool = pool or BufferPool()
 
     def get(self, key: str, into: memoryview) -> int:
@@ -34,14 +46,16 @@ class VerifyingStore(Wrapper):
 
         Raises what `get` raises. For callers that stage anyway: it saves them a copy.
         """
-        with self._pool.lend(HEADER_BYTES + max_bytes) as staged:
+        with self._pool.lend(HEADER_BYTES + self._encoding.stored_bound(max_bytes)) as staged:
             size = self._inner.get(key, staged)
             seal = read_seal(key, staged[:size])
             if seal.fingerprint_digest != self._fingerprint_digest:
                 raise Corrupt(f"object `{key}` was put by an engine with another fingerprint")
-            if seal.payload_bytes > max_bytes:
-                raise TooLarge(f"object `{key}` has {seal.payload_bytes} bytes, the buffer {max_bytes}")
-            yield staged[HEADER_BYTES : HEADER_BYTES + seal.payload_bytes]
+            stored = staged[HEADER_BYTES : HEADER_BYTES + seal.stored_bytes]
+            payload = self._encoding.decode(key, seal.encoding, seal.key_id, stored, max_bytes)
+            if payload.nbytes > max_bytes:
+                raise TooLarge(f"object `{key}` has {payload.nbytes} bytes, the buffer {max_bytes}")
+            yield payload
 
     def put(self, key: str, *parts: Buffer) -> None:
         """See Store.put."""
@@ -53,8 +67,15 @@ class VerifyingStore(Wrapper):
         `valid` says whether it is still the caller's, and once False stays so. It is asked after the checksum was
         taken: bytes that change later do not match, and are never used.
         """
-        header = make_header(key, self._fingerprint_digest, parts)
+        stored = self._encoding.encode(key, parts)
+        header = make_header(
+            key,
+            self._fingerprint_digest,
+            stored,
+            encoding=self._encoding.name,
+            key_id=self._encoding.key_id,
+        )
         if not valid():
             return False
-        self._inner.put(key, header, *parts)
+        self._inner.put(key, header, *stored)
         return True

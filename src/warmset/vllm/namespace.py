@@ -29,6 +29,7 @@ def fingerprint(
     tenant: str,
     model_path: str | None,
     adapters_version: str | None = None,
+    encryption_key_id: str | None = None,
 ) -> str:
     """A canonical text of all facts; engines with equal texts write byte-compatible blocks under equal keys.
 
@@ -42,6 +43,8 @@ def fingerprint(
     facts = {
         "format": FORMAT_VERSION,
         "tenant": tenant,
+        # Without its key an encrypted block is no block. Compression is not here: every header names its own.
+        "encryption_key": encryption_key_id,
         # Kernels and layouts change between versions, and nothing in a block would tell.
         "vllm": vllm_version,
         "weights": weights_fingerprint(_weights_folder(model, model_path), cache_file=default_cache_file()),

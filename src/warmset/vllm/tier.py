@@ -34,8 +34,10 @@ from vllm.v1.kv_offload.tiering.base import JobResult, SecondaryTierManager, Tra
 
 from warmset.errors import InputError, WarmsetError  # noqa: E402
 from warmset.tiers.breaker import CircuitBreaker  # noqa: E402
+from warmset.tiers.encoding import Encoding  # noqa: E402
 from warmset.tiers.errors import StoreError  # noqa: E402
 from warmset.tiers.evict import Eviction, evict  # noqa: E402
+from warmset.tiers.key import read_key  # noqa: E402
 from warmset.tiers.lookup import Lookups  # noqa: E402
 from warmset.tiers.retry import RetryingStore  # noqa: E402
 from warmset.tiers.settings import TierSettings, parse  # noqa: E402
@@ -72,8 +74,10 @@ class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
         super().__init__(offloading_spec, primary_kv_view, tier_type, backpressure_detector)
         try:
             self._settings = parse(settings)
+            key = read_key(self._settings.encryption_key_file, self._settings.encryption_key_env)
+            encoding = Encoding(compress=self._settings.compress is not None, master_key=key)
         except InputError as error:
-            raise ValueError(f"{error.message} ({error.hint})") from None
+            raise ValueError(f"warmset tier: {error.message} ({error.hint})") from None
         self.locality = Locality(locality) if locality is not None else None
         facts = fingerprint(
             offloading_spec,
@@ -81,10 +85,11 @@ class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
             tenant=self._settings.tenant,
             model_path=self._settings.model_path,
             adapters_version=self._settings.adapters_version,
+            encryption_key_id=encoding.key_id.hex() if key is not None else None,
         )
         self._namespace = _namespace(facts)
         self._breaker = CircuitBreaker(self._retrying(), failures_to_open=3)
-        store = VerifyingStore(self._breaker, fingerprint=facts)
+        store = VerifyingStore(self._breaker, fingerprint=facts, encoding=encoding)
         self._lookups = Lookups(
             store.exists,
             deadline_seconds=self._settings.lookup_deadline_seconds,
@@ -108,7 +113,12 @@ class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
         self._keys: dict[int, dict[str, OffloadKey]] = {}
         wants_events = enable_kv_events and offloading_spec.kv_events_config.enable_kv_cache_events
         self._events: list[OffloadingEvent] | None = [] if wants_events else None
-        logger.info("warmset tier: %s, namespace %s", self._settings.store, self._namespace)
+        logger.info(
+            "warmset tier: %s, namespace %s, blocks are stored %s",
+            self._settings.store,
+            self._namespace,
+            encoding.name,
+        )
 
     def lookup(self, key: OffloadKey, req_context: ReqContext) -> LookupResult:
         """HIT, MISS, or RETRY while the store is being asked, for no longer than the deadline."""
