@@ -2,10 +2,13 @@
 
 import gzip
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +42,7 @@ class Recorded:
         trace: the recording of the lab's traffic.
         crowd_hits: device and tier hit tokens of the traffic with eight in flight.
         crowd: that workload.
+        whole: the recording and /metrics after all of it.
     """
 
     lab: dict
@@ -46,6 +50,7 @@ class Recorded:
     trace: Path
     crowd_hits: float
     crowd: object
+    whole: tuple
 
 
 @pytest.fixture(scope="module")
@@ -77,19 +82,26 @@ def recorded(vllm, tmp_path_factory):
         words += ["--run-dir", str(home / "run"), "-o", "json"]
         done = subprocess.run(words, capture_output=True, text=True, timeout=200, check=False)
         assert done.returncode == 0, done.stderr
-        deadline, page = time.monotonic() + 60, ""
-        while time.monotonic() < deadline and total(page, "warmset:recorder_requests") != 80:
-            time.sleep(1)
-            page = httpx.get(f"{up.url}/metrics").text
+        page = page_after(up.url, 80)
         shutil.copy(path, home / "lab.jsonl.gz")
         replay(crowd, up.url, up.model, concurrency=8)
-        time.sleep(1)
-        after = httpx.get(f"{up.url}/metrics").text
+        after = page_after(up.url, 200)
+        shutil.copy(path, home / "whole.jsonl.gz")
     hits = sum(
         total(after, name) - total(page, name)
         for name in ("vllm:prefix_cache_hits_total", "vllm:external_prefix_cache_hits_total")
     )
-    return Recorded(json.loads(done.stdout), page, home / "lab.jsonl.gz", hits, crowd)
+    whole = (home / "whole.jsonl.gz", after)
+    return Recorded(json.loads(done.stdout), page, home / "lab.jsonl.gz", hits, crowd, whole)
+
+
+def page_after(url, requests):
+    """/metrics when that many requests have been recorded."""
+    deadline, page = time.monotonic() + 60, ""
+    while time.monotonic() < deadline and total(page, "warmset:recorder_requests") != requests:
+        time.sleep(1)
+        page = httpx.get(f"{url}/metrics").text
+    return page
 
 
 def samples(page, name):
@@ -127,8 +139,21 @@ def test_every_request_is_recorded(recorded):
 
 
 def test_the_live_curve_equals_the_offline_curve(recorded):
-    curve = lru_curve(load(recorded.trace))
-    points = list(samples(recorded.page, "warmset:recorder_hit_ratio"))
+    assert_live_equals_offline(recorded.page, recorded.trace)
+
+
+def test_with_eight_in_flight_the_recording_is_in_order_and_the_curves_are_equal(recorded):
+    path, page = recorded.whole
+    trace = load(path)
+    assert trace.requests == 200
+    assert_live_equals_offline(page, path)
+    assert total(page, "warmset:recorder_up") == 1
+    assert total(page, "warmset:recorder_dropped_requests") == 0
+
+
+def assert_live_equals_offline(page, path):
+    curve = lru_curve(load(path))
+    points = list(samples(page, "warmset:recorder_hit_ratio"))
     assert len(points) >= 6
     for labels, value in points:
         assert value == curve.hit_ratio_at(int(labels["capacity_blocks"])), labels
@@ -148,3 +173,151 @@ def test_with_eight_in_flight_the_prediction_is_close(recorded):
     tokens = sum(request.input_tokens for request in each(recorded.crowd))
     expected = predicted.device_hit_tokens + predicted.host_hit_tokens
     assert abs(recorded.crowd_hits - expected) / tokens <= 0.02
+
+
+KEY = "Bearer a-key"
+MOONCAKE = """
+{"timestamp": 0, "input_length": 700, "output_length": 4, "hash_ids": [1, 2]}
+{"timestamp": 900, "input_length": 1500, "output_length": 8, "hash_ids": [1, 3, 4]}
+{"timestamp": 1900, "input_length": 1530, "output_length": 8, "hash_ids": [1, 3, 4]}
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("attention", ["full", "mixed"])
+def test_the_life_of_a_server_with_the_recorder_alone(vllm, tmp_path, attention):
+    path, shape = tmp_path / "traffic.jsonl.gz", ModelShape(attention=attention)
+    size = shape.kv_bytes_per_block(BLOCK)
+    recorder = {
+        "kv_connector": "TrafficRecorder",
+        "kv_connector_module_path": "warmset.vllm.recorder",
+        "kv_role": "kv_both",
+        "kv_connector_extra_config": {"path": str(path)},
+    }
+    model = write_model(tmp_path / "model", shape)
+    key = ("--api-key", KEY.removeprefix("Bearer "))
+    server = VllmServer(
+        *(sys.executable, model, DEVICE, BLOCK, size * (DEVICE + 1), 2048, 8, recorder),
+        arguments=key,
+        environment=ONE,
+    )
+    workload = builtin("agent", Shape((DEVICE - 1) * BLOCK, TIER * BLOCK, 60, None, 3, 1024))
+    with running(server, tmp_path / "server.log") as up:
+        replay(workload, up.url, up.model, concurrency=8, headers={"Authorization": KEY})
+        page = page_after(up.url, 60)
+        trace = tmp_path / "copy.jsonl.gz"
+        shutil.copy(path, trace)
+        curve = lru_curve(load(trace))
+        points = list(samples(page, "warmset:recorder_hit_ratio"))
+        assert len(points) == 7
+        for labels, value in points:
+            assert value == curve.hit_ratio_at(int(labels["capacity_blocks"])), labels
+        assert (
+            sum(row["hit_device"] for row in rows(trace)) == total(page, "vllm:prefix_cache_hits_total") > 0
+        )
+        told = warmset("trace", "info", trace, "-o", "json")
+        assert json.loads(told.stdout)["requests"] == 60, told.stderr
+
+        if attention == "full":
+            _replays_of_traces(up.url, tmp_path, trace)
+
+        # The recorder ends, and the server does not notice.
+        (writer,) = below(str(path), "recorder_writer")
+        os.kill(writer, signal.SIGKILL)
+        began = time.monotonic()
+        replay(workload, up.url, up.model, concurrency=8, headers={"Authorization": KEY})
+        assert time.monotonic() - began < 60
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline and total(page, "warmset:recorder_up") != 0:
+            time.sleep(0.5)
+            page = httpx.get(f"{up.url}/metrics").text
+        assert total(page, "warmset:recorder_up") == 0
+        assert "writer is gone" in (tmp_path / "server.log").read_text()
+
+        if attention == "full":
+            _dies_in_the_middle(up.url, str(path), tmp_path)
+    assert load(trace).requests == 60
+
+
+def _replays_of_traces(url, home, recording):
+    (home / "mooncake.jsonl").write_text(MOONCAKE)
+    (home / "long.jsonl").write_text(MOONCAKE.replace("1530", "2041"))
+    asked = ("lab", "--url", url, "-o", "json", "--run-dir")
+    header = ("--header", f"Authorization: {KEY}")
+
+    refused = warmset(*asked, home / "run0", "--trace", recording)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "status 401" in refused.stderr
+    assert "--header 'Authorization: Bearer KEY'" in refused.stderr
+
+    done = warmset(*asked, home / "run1", "--trace", recording, "--concurrency", 8, *header)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["requests"] == 60
+    sent = load(home / "run1" / "trace.jsonl.gz")
+    # The prefix structure is the recording's: its curve is the same at every size.
+    assert lru_curve(sent).hit_ratio_at(DEVICE) == lru_curve(load(recording)).hit_ratio_at(DEVICE)
+
+    done = warmset(*asked, home / "run2", "--trace", home / "mooncake.jsonl", "--seed", 5, *header)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert (result["requests"], result["prompt_tokens"]) == (3, 3730)
+    # 512 shared tokens, then the whole second prompt but for what does not fill a block.
+    assert result["measured"]["device_hit_tokens"] == 512 + 1500 // BLOCK * BLOCK
+
+    refused = warmset(*asked, home / "run3", "--trace", home / "long.jsonl", *header)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "request 2 has 2,049 tokens, but the server takes 2,048" in refused.stderr
+
+
+def _dies_in_the_middle(url, mark, home):
+    words = ("lab", "--url", url, "--requests", 400, "--concurrency", 4, "--run-dir", home / "dies")
+    lab = subprocess.Popen(
+        [sys.executable, "-m", "warmset", *map(str, words), "--header", f"Authorization: {KEY}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    before = served = total(httpx.get(f"{url}/metrics").text, "vllm:request_success_total")
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and served < before + 10:
+        time.sleep(0.2)
+        served = total(httpx.get(f"{url}/metrics").text, "vllm:request_success_total")
+    for pid in below(mark, "warmset.vllm.serve"):
+        # The server, not the guard that was given the same words and cleans up after it.
+        if b"guard.py" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+    out, error = lab.communicate(timeout=60)
+    assert (lab.returncode, out) == (2, "")
+    assert "went away at request" in error
+    assert "Traceback" not in error
+    assert "never retrieved" not in error
+
+
+def warmset(*words):
+    return subprocess.run(
+        [sys.executable, "-m", "warmset", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+def below(mark, name):
+    """Processes called `name` that are, or descend from, one whose command line has `mark`."""
+    parents, lines = {}, {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                line = (entry / "cmdline").read_bytes().decode(errors="replace")
+                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                lines[int(entry.name)], parents[int(entry.name)] = line, int(parent)
+    found = []
+    for pid, line in lines.items():
+        at = pid
+        while name in line and at in lines:
+            if mark in lines[at]:
+                found.append(pid)
+                break
+            at = parents[at]
+    return found

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -209,6 +210,18 @@ def test_beyond_its_bound_the_live_curve_follows_a_sample():
     assert a["requests"] == b["requests"] == 3000
     for one, two in zip(a["points"], b["points"], strict=True):
         assert two["hit_ratio"] == pytest.approx(one["hit_ratio"], abs=0.03)
+
+
+def test_a_place_that_takes_no_files_costs_the_server_nothing(capfd):
+    # Not even root can make a file there.
+    tap = Tap(RecorderSettings(Path("/proc/t.jsonl.gz")), block_tokens=16, device_blocks=40, model="m")
+    began = time.monotonic()
+    for number, chain in enumerate(chains()):
+        tap.put(float(number), 99, 1, None, chain)
+    assert time.monotonic() - began < 1
+    tap.close()
+    assert tap._writer.poll() == 0
+    assert capfd.readouterr().err.count("warmset recorder:") == 1
 
 
 def test_a_writer_that_dies_costs_the_server_nothing(tmp_path):
