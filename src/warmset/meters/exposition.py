@@ -50,6 +50,7 @@ _LINE = re.compile(
 )
 _PAIR = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*+)="([^"\\]*+(?:\\.[^"\\]*+)*+)"')
 _TOKEN = re.compile(r'\s*+(?:("(?:[^"\\\n]|\\.)*+")|([a-zA-Z_:][a-zA-Z0-9_:]*+)|([{},=]))')
+_NUMBER = re.compile(r"[0-9a-zA-Z.+-]++")
 _ESCAPE = re.compile(r"\\(.)")
 _TYPES = frozenset(
     ["counter", "gauge", "histogram", "summary", "untyped", "unknown", "info", "stateset", "gaugehistogram"]
@@ -91,7 +92,7 @@ def parse(text: str, wanted: Callable[[str], bool] | None = None) -> Exposition:
     unknown: list[Sample] = []
     rows_of: dict[str, list[Sample] | None] = {}
     match_line, new, ended = _LINE.fullmatch, tuple.__new__, False
-    lines = text.split("\n")
+    lines = text.removeprefix("\ufeff").split("\n")
     for number, line in enumerate(lines, 1):
         # Almost every line repeats a name and a set of labels that were checked before: only its value is new.
         head, brace, tail = line.rpartition("} ")
@@ -192,12 +193,11 @@ def _slow(line: str, number: int) -> tuple[str, Labels, str, str | None]:
     """A line that the fast expression refused, token by token."""
     position, name = 0, None
     pairs: list[tuple[str, str]] = []
-    head = re.match(r"[ \t]*+([a-zA-Z_:][a-zA-Z0-9_:]*+)?[ \t]*+", line)
+    head = re.match(r"[ \t]*+([a-zA-Z_:][a-zA-Z0-9_:]*+)?([ \t]*+\{)?", line)
     assert head is not None
     name, position = head[1], head.end()
-    if line[position : position + 1] == "{":
+    if head[2]:
         tokens: list[tuple[str, str]] = []
-        position += 1
         while True:
             token = _TOKEN.match(line, position)
             if token is None:
@@ -222,6 +222,8 @@ def _slow(line: str, number: int) -> tuple[str, Labels, str, str | None]:
                 raise _malformed(line, number)
     rest = line[position:].split("#", 1)[0].split()  # what follows `#` is an exemplar
     if not name or len(rest) not in (1, 2) or not re.match(r"[ \t]", line[position : position + 1] or " "):
+        raise _malformed(line, number)
+    if not all(_NUMBER.fullmatch(text) for text in rest):  # Python's float takes more than the format does
         raise _malformed(line, number)
     return name, _canonical(pairs, number), rest[0], rest[1] if len(rest) == 2 else None
 

@@ -74,6 +74,41 @@ def refuse_shrunk(start: Snapshot, end: Snapshot) -> None:
         )
 
 
+def refuse_other_models(start: Snapshot, end: Snapshot, restarted: bool) -> None:
+    """Two pages without a model in common are of different servers, unless the server restarted with another."""
+    before, after = _models(start), _models(end)
+    if before and after and not restarted and not before & after:
+        raise InputError(
+            f"the first scrape is of model `{min(before)}`, the second of `{min(after)}`",
+            hint="give two scrapes of the same server",
+        )
+
+
+def gone(start: Snapshot, end: Snapshot) -> tuple[str, ...]:
+    """A sentence for the engines that a server lost: what they did in the window is not known."""
+    there = instances(end)
+    lost = sorted(engine for engine in _engines(start) - _engines(end) if engine[0] in there)
+    if not lost:
+        return ()
+    shown = ", ".join(name for _, name in lost[:5])
+    return (f"engines are gone from the second scrape ({shown}): what they did in the window is not counted",)
+
+
+def _models(page: Snapshot) -> set[str]:
+    rows = (row for rows in page.samples.values() for row in rows)
+    return {value for row in rows for name, value in row.labels if name == "model_name"}
+
+
+def _engines(page: Snapshot) -> set[tuple[str, str]]:
+    return {
+        (instance_of(row.labels), value)
+        for rows in page.samples.values()
+        for row in rows
+        for name, value in row.labels
+        if name == "engine"
+    }
+
+
 def fates(start: Snapshot, end: Snapshot, notes: list[str], suspects: list[str]) -> dict[str, str]:
     """What became of each server: `restarted` or `left out`; others ran through."""
     began_before = {instance_of(row.labels): row.value for row in start.samples.get(PROCESS_START, ())}

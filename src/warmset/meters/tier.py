@@ -181,8 +181,13 @@ def _connector(r: Readings, config: list[dict[str, str]]) -> str | None:
 
 
 def hicache_shows(r: Readings) -> bool:
-    """Whether SGLang exports anything that only HiCache does."""
-    return any(map(r.exported, _HICACHE_PREFIXES))
+    """Whether anything moved, or has a size, that only HiCache has; some versions show zeros without it."""
+    return any(
+        row.value > 0
+        for name, rows in r.window.ends.items()
+        if name.startswith(_HICACHE_PREFIXES)
+        for row in rows
+    )
 
 
 def _capacity(
@@ -264,7 +269,7 @@ def _lifetime_computed(r: Readings) -> float | None:
     computed = r.lifetime("prompt_tokens_by_source", source="local_compute") or r.lifetime(
         "prefill_computed_tokens"
     )
-    if computed is not None:
+    if computed is not None and computed.value > 0:
         return computed.value
     prompt, hits, external = (
         r.lifetime(k) for k in ("prompt_tokens", "device_hit_tokens", "external_hit_tokens")

@@ -14,7 +14,9 @@ from warmset.meters.exposition import Labels, Sample
 from warmset.meters.pairing import (
     created,
     fates,
+    gone,
     one_server,
+    refuse_other_models,
     refuse_shrunk,
     refuse_swapped,
     reset_groups,
@@ -125,6 +127,8 @@ def window(start: Snapshot | None, end: Snapshot) -> Window:
     notes = list(dict.fromkeys((*start.notes, *end.notes, *own_notes, *named)))
     suspects: list[str] = []
     fate = fates(start, end, notes, suspects)
+    refuse_other_models(start, end, "restarted" in fate.values())
+    notes.extend(gone(start, end))
     created_before, created_after = created(start), created(end)
     before = {name: dict(rows) for name, rows in start.samples.items()}
     reset = reset_groups(before, end, created_before, created_after)
