@@ -14,7 +14,7 @@ from warmset.lab.model import ModelShape, read_shape, write_model
 
 @pytest.mark.parametrize("attention", ["full", "sliding", "mixed"])
 def test_a_model_is_written_and_read_back(tmp_path, attention):
-    shape = ModelShape(attention=attention, vocabulary=512, hidden=64, intermediate=96, heads=4, head_dim=16)
+    shape = ModelShape(attention=attention, hidden=64, intermediate=96, heads=4, head_dim=16)
     home = write_model(tmp_path / "m", shape, seed=3)
     again = write_model(tmp_path / "n", shape, seed=3)
     assert (home / "model.safetensors").read_bytes() == (again / "model.safetensors").read_bytes()
@@ -47,4 +47,20 @@ def test_the_tokenizer_reads_its_words(tmp_path):
 def test_a_config_that_says_too_little_is_refused(tmp_path, text):
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(InputError, match="does not describe a model"):
+        read_shape(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"vocab_size": 512}, "a vocabulary of 512"),
+        ({"kv_lora_rank": 512}, "latent attention"),
+        ({"layer_types": ["full_attention", "linear_attention"] * 2}, "layers of linear_attention"),
+        ({"layer_types": ["full_attention"] + ["sliding_attention"] * 3}, "unequal numbers"),
+    ],
+)
+def test_a_model_that_the_lab_cannot_size_is_refused(tmp_path, changes, said):
+    config = json.loads((write_model(tmp_path, ModelShape()) / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | changes))
+    with pytest.raises(InputError, match=said):
         read_shape(tmp_path)

@@ -6,6 +6,7 @@ a word-level tokenizer. What it says is noise; what its KV cache costs and how i
 
 import json
 import struct
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmset.errors import InputError
+from warmset.lab.workload import LAST_TOKEN
 
 Attention = Literal["full", "sliding", "mixed"]
 
@@ -59,16 +61,22 @@ def write_model(directory: Path, shape: ModelShape, *, seed: int = 0) -> Path:
 
 
 def read_shape(directory: Path) -> ModelShape:
-    """The shape of a model that is there already; InputError where its config.json does not say."""
+    """The shape of a model that is there already; InputError where its config.json does not say.
+
+    What the lab cannot size or fill is refused too: other attention, or a vocabulary that is too small.
+    """
     try:
         config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
         heads = int(config["num_attention_heads"])
-        kinds = set(config.get("layer_types") or ())
+        kinds = Counter(config.get("layer_types") or ())
         attention: Attention = "full"
+        _check_attention(config, kinds)
         if len(kinds) > 1:
             attention = "mixed"
         elif config.get("sliding_window") and config.get("use_sliding_window", True):
             attention = "sliding"
+        if int(config["vocab_size"]) < LAST_TOKEN:
+            raise ValueError(f"a vocabulary of {config['vocab_size']}, fewer than {LAST_TOKEN:,} tokens")
         return ModelShape(
             layers=int(config["num_hidden_layers"]),
             hidden=int(config["hidden_size"]),
@@ -80,11 +88,21 @@ def read_shape(directory: Path) -> ModelShape:
             max_context_tokens=int(config.get("max_position_embeddings", 32768)),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        why = str(error) if isinstance(error, ValueError) else f"{type(error).__name__} {error}"
         raise InputError(
-            f"the config.json of `{directory}` does not describe a model that the lab knows: "
-            f"{type(error).__name__} {error}",
+            f"the config.json of `{directory}` does not describe a model that the lab knows: {why}",
             hint="the lab runs plain decoder models; leave `--model` out to use its own",
         ) from None
+
+
+def _check_attention(config: Mapping[str, Any], kinds: Mapping[str, int]) -> None:
+    """Raise ValueError where a block's bytes do not follow from heads and layers alone."""
+    if config.get("kv_lora_rank"):
+        raise ValueError("latent attention (kv_lora_rank)")
+    if other := set(kinds) - {"full_attention", "sliding_attention"}:
+        raise ValueError(f"layers of {min(other)}")
+    if len(set(kinds.values())) > 1:
+        raise ValueError("full and sliding layers in unequal numbers")
 
 
 def _config(shape: ModelShape) -> dict[str, Any]:
