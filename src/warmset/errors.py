@@ -44,6 +44,8 @@ class UnknownName(InputError):
     def __init__(self, what: str, name: str, known: Iterable[str], *, hint: str | None = None) -> None:
         near = get_close_matches(name.lower(), list(known), n=3, cutoff=0.6)
         offers = "did you mean " + " or ".join(f"`{n}`" for n in near) + "?" if near else None
+        if offers is None and hint is not None:
+            hint = hint.removeprefix("or ")
         super().__init__(f"unknown {what} `{name}`", hint=" ".join(h for h in (offers, hint) if h) or None)
         self.suggestions = tuple(near)
 

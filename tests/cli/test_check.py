@@ -293,3 +293,28 @@ def test_files_that_are_no_input_are_passed_over_for_hooks(
     paths = [str(tmp_path / "chart.yaml"), str(tmp_path / "other.yaml")]
     assert main(["check", *paths]) == 2
     assert main(["check", "--skip-others", *paths]) == 0
+
+
+def test_the_gravest_finding_leads(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("vllm", "serve", "M", "--cpu-offload-gb", "4", "--kv-offloading-size", "40", "--swap-space", "4")
+    assert main(["check", "--engine", "vllm@0.32", "--", *words]) == 1
+    said = capsys.readouterr()
+    severities = re.findall(r"^  (error|warning|note)\[", said.out, re.MULTILINE)
+    assert severities == sorted(severities, key=["error", "warning", "note"].index)
+    assert {"error", "note"} < set(severities)
+    assert said.err.startswith(
+        "error: `--fail-on error` is reached: `swap-space-not-kv` at <command>:1\n\nhint: "
+    )
+
+
+def test_fix_says_when_there_is_nothing_to_correct(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--fix", "--", "vllm", "serve", "M", "--kv-offloading-size", "40"]) == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "no finding has a certain correction" in said.err
+
+
+@pytest.mark.parametrize("option", ["--engine", "--lmcache"])
+def test_an_empty_version_is_not_taken_for_none(capsys: pytest.CaptureFixture[str], option: str) -> None:
+    assert main(["check", option, "", "--", "vllm", "serve", "M"]) == 2
+    assert capsys.readouterr().out == ""

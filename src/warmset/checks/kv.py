@@ -122,7 +122,7 @@ def read_kv(launch: ServerLaunch, engine: Engine) -> KV:
         size_bytes = int(size.number * GIB)
     connectors = list(_flatten(written)) if written is not None else []
     if by_flag and size is not None:
-        effective = _expanded(launch, engine, backend, size, size_bytes, written)
+        effective = _expanded(launch, engine, backend, size, size_bytes, state.config)
         connectors = [effective] if effective is not None else connectors
     return KV(
         word,
@@ -237,7 +237,7 @@ def _expanded(
     backend: str | None,
     size: Flag,
     size_bytes: int | None,
-    written: Connector | None,
+    config: dict[str, Any] | None,
 ) -> Connector | None:
     """What --kv-offloading-size makes of the configuration, by the version's own rule."""
     kind = backend or engine.default("kv_offloading_backend")
@@ -253,7 +253,8 @@ def _expanded(
         return None
     if not isinstance(rule, dict):
         return None
-    extra: dict[str, Any] = dict(written.extra) if written is not None and kind == "native" else {}
+    given = (config or {}).get("kv_connector_extra_config")
+    extra: dict[str, Any] = dict(given) if isinstance(given, dict) and kind == "native" else {}
     for name, value in rule.get("extra", {}).items():
         if size_bytes is None and isinstance(value, str):
             continue

@@ -129,7 +129,9 @@ def command(
             hint="give files, a directory, `-`, or a command: `warmset check -- vllm serve …`",
         )
     stdin = sys.stdin.buffer.read(9 * 2**20) if "-" in paths else None
-    facts = Facts(host_ram, gpus, _engine(engine), _engine(f"lmcache@{lmcache}") if lmcache else None)
+    facts = Facts(
+        host_ram, gpus, _engine(engine), _engine(f"lmcache@{lmcache}") if lmcache is not None else None
+    )
     inputs = collect((*paths, *logs), stdin, parsed, skip_others=skip_others)
     if skip_others and not (inputs.launches or inputs.logs or inputs.queries or inputs.lmcache):
         talk("nothing to check", quiet=quiet)
@@ -138,25 +140,31 @@ def command(
     if fix:
         from warmset.checks.fix import diff
 
-        sys.stdout.write(diff(result.findings, inputs))
+        corrections = diff(result.findings, inputs)
+        sys.stdout.write(corrections)
+        if not corrections:
+            talk("no finding has a certain correction; without --fix they are listed", quiet=quiet)
         return
     _write(result, form, min_severity, color)
-    from warmset.checks.findings import at_least
+    from warmset.checks.findings import SEVERITIES, at_least
 
-    grave = [f for f in result.findings if at_least(f.severity, fail_on)]
+    grave = sorted(
+        (f for f in result.findings if at_least(f.severity, fail_on)),
+        key=lambda f: SEVERITIES.index(f.severity),
+    )
     if grave:
         first = grave[0]
         more = f" and {len(grave) - 1} more" if len(grave) > 1 else ""
         raise GateFailed(
-            f"{first.severity} `{first.rule}` at {first.place.file}:{first.place.line}{more}",
-            hint=f"`warmset check --explain {first.rule}` says why; --fail-on sets the gate",
+            f"`--fail-on {fail_on}` is reached: `{first.rule}` at {first.place.file}:{first.place.line}{more}",
+            hint=f"`warmset check --explain {first.rule}` says why",
         )
 
 
 def _engine(text: str | None):  # type: ignore[no-untyped-def]  # the record's module is imported late
     from warmset.servers import engine
 
-    return engine(text) if text else None
+    return engine(text) if text is not None else None
 
 
 def _write(result, form: str, min_severity: str, color: str) -> None:  # type: ignore[no-untyped-def]

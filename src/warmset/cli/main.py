@@ -1,8 +1,6 @@
 """The `warmset` command: a lazy list of commands, and the one place where errors become exit codes."""
 
 import importlib
-import os
-import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +8,10 @@ from typing import Any
 import click
 
 from warmset import __version__
-from warmset.errors import EXIT_DONE, EXIT_INTERRUPTED, WarmsetError
+from warmset.cli.streams import give_up_output, prepare_streams
+from warmset.cli.words import of_click, of_system
+from warmset.errors import EXIT_DONE, EXIT_INTERRUPTED, InputError, WarmsetError
+from warmset.report.visible import brief, visible
 
 # name → (module, one line of help). Modules are imported only when their command runs: `--help` stays fast.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -81,49 +82,42 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments[: arguments.index("--") if "--" in arguments else None]
     try:
+        prepare_streams()
         result = cli.main(args=arguments, prog_name="warmset", standalone_mode=False)
+        sys.stdout.flush()
         return result if isinstance(result, int) else EXIT_DONE
     except WarmsetError as error:
         if debug:
             raise
-        _complain(error.message, error.hint)
-        return error.exit_code
+        return _complain(error.exit_code, error.message, error.hint)
     except click.exceptions.Exit as error:
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        _complain("interrupted", None)
-        return EXIT_INTERRUPTED
+        return _complain(EXIT_INTERRUPTED, "interrupted", None)
     except click.ClickException as error:
         if debug:
             raise
-        _complain(*_click_words(error))
-        return 2
+        return _complain(InputError.exit_code, *of_click(error))
     except BrokenPipeError:
         # The reader went away (`| head`): not an error, and nothing more may be written.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        give_up_output()
         return EXIT_DONE
     except Exception as error:
         if debug:
             raise
-        _complain(
-            f"internal error: {type(error).__name__}: {error}", "this is a bug; run again with `--debug`"
-        )
-        return WarmsetError.exit_code
+        words = of_system(error) if isinstance(error, OSError) else None
+        if words is not None:
+            return _complain(InputError.exit_code, *words)
+        said = f"internal error: {type(error).__name__}: {error}"
+        return _complain(WarmsetError.exit_code, said, "this is a bug; run again with `--debug`")
 
 
-def _complain(message: str, hint: str | None) -> None:
-    sys.stdout.flush()
-    click.echo(f"error: {message}" + (f"\n\nhint: {hint}" if hint else ""), err=True)
-
-
-def _click_words(error: click.ClickException) -> tuple[str, str | None]:
-    """Click's own usage errors in our form: the value in backticks, a command in the hint."""
-    context = getattr(error, "ctx", None)
-    see = f"see `{context.command_path if context is not None else 'warmset'} --help`"
-    if isinstance(error, click.NoSuchOption):
-        from warmset.errors import UnknownName
-
-        offered = UnknownName("option", error.option_name, error.possibilities or (), hint=see)
-        return offered.message, offered.hint
-    message = re.sub(r"'([^']*)'", r"`\1`", error.format_message().rstrip("."))
-    return message[:1].lower() + message[1:], see
+def _complain(code: int, message: str, hint: str | None) -> int:
+    """Say on standard error what is wrong and what to do; returns `code`."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        give_up_output()
+    said = visible(brief(message)) + (f"\n\nhint: {visible(hint)}" if hint else "")
+    click.echo(f"error: {said}", err=True)
+    return code

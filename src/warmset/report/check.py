@@ -73,7 +73,9 @@ def _headline(result: CheckResult) -> Line:
 
 
 def _sections(result: CheckResult) -> list[Section]:
-    sections = [_section(f) for f in result.findings]
+    # The gravest first: the first screen is all that some readers see.
+    ordered = sorted(result.findings, key=lambda f: SEVERITIES.index(f.severity))
+    sections = [_section(f) for f in ordered]
     if result.suppressed:
         items = tuple(
             f"{s.finding.rule} at {s.finding.place.file}:{s.finding.place.line}: {s.reason}"
@@ -84,13 +86,19 @@ def _sections(result: CheckResult) -> list[Section]:
         items = tuple(f"{n.rule}: {n.message} (lacks: {n.missing})" for n in result.not_checked)
         sections.append(Section("Not checked", (Bullets(items),)))
     servers = tuple(dict.fromkeys((a.server, a.source) for a in result.assumed))
-    rows = [("server", server, f"from {source}") for server, source in servers[:8]]
+    rows = [("server", server, _origin(source)) for server, source in servers[:8]]
     if result.lmcache is not None:
         rows.append(("lmcache", result.lmcache, ""))
     rows.append(("rules run", str(result.rules_run), ""))
     rows += [("note", note, "") for note in result.notes[:8]]
     sections.append(Section("Checked as", (Facts(tuple(rows)),)))
     return sections
+
+
+def _origin(source: str) -> str:
+    if source == "newest known":
+        return "the newest known: `--engine SERVER@VERSION` names yours"
+    return f"from {source}"
 
 
 def _section(finding: Finding) -> Section:

@@ -5,12 +5,12 @@ import sys
 from typing import TextIO
 
 from rich.console import Console
-from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from warmset.report.document import Block, Bullets, Code, Document, Facts, Line, Table, Tone
+from warmset.report.visible import visible
 
 _STYLES: dict[Tone, str] = {
     "plain": "",
@@ -21,6 +21,8 @@ _STYLES: dict[Tone, str] = {
     "strong": "bold",
 }
 _PIPE_WIDTH = 10_000
+# A narrower terminal breaks lines itself: columns of three letters help nobody.
+_LEAST_WIDTH = 60
 
 
 def console(stream: TextIO, color: str = "auto") -> Console:
@@ -42,6 +44,7 @@ def write_text(document: Document, stream: TextIO | None = None, color: str = "a
     """Write `document` to `stream` (standard output if not given)."""
     target = stream or sys.stdout
     out = console(target, color)
+    out.width = max(out.width, _LEAST_WIDTH)
     with out.capture() as captured:
         _write(out, document)
     # Tables pad their last column; nobody wants that in a file or a diff.
@@ -50,11 +53,11 @@ def write_text(document: Document, stream: TextIO | None = None, color: str = "a
 
 def _write(out: Console, document: Document) -> None:
     headline = document.headline
-    out.print(Text(headline.text, style=f"bold {_STYLES[headline.tone]}".strip()))
+    out.print(Text(visible(headline.text), style=f"bold {_STYLES[headline.tone]}".strip()))
     for section in document.sections:
         out.print()
         if section.title:
-            out.print(Text(section.title, style="bold"))
+            out.print(Text(visible(section.title), style="bold"))
         for block in section.blocks:
             _write_block(out, block)
 
@@ -62,33 +65,38 @@ def _write(out: Console, document: Document) -> None:
 def _write_block(out: Console, block: Block) -> None:
     match block:
         case Line(text, tone):
-            out.print(
-                Padding(Text(text, style=_STYLES[tone]), (0, 0, 0, 2))
-                if out.is_terminal
-                else Text("  " + text)
-            )
+            out.print(_indented(Text(visible(text), style=_STYLES[tone] if out.is_terminal else "")))
         case Bullets(items):
             grid = RichTable.grid(padding=(0, 1))
             for item in items:
-                grid.add_row("  -", escape(item))
-            out.print(grid)
+                grid.add_row("-", Text(visible(item)))
+            out.print(_indented(grid))
         case Facts(rows):
             grid = RichTable.grid(padding=(0, 2))
             for name, value, remark in rows:
-                grid.add_row(f"  {escape(name)}", escape(value), Text(remark, style="dim"))
-            out.print(grid)
-        case Table(headers, rows, right):
-            table = RichTable(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
-            for index, header in enumerate(headers):
-                table.add_column(
-                    ("  " if index == 0 else "") + header.upper(),
-                    justify="right" if index in right else "left",
-                    overflow="fold",
-                )
-            for row in rows:
-                table.add_row(*(escape(("  " if i == 0 else "") + cell) for i, cell in enumerate(row)))
-            out.print(table)
+                grid.add_row(Text(visible(name)), Text(visible(value)), Text(visible(remark), style="dim"))
+            out.print(_indented(grid))
+        case Table():
+            out.print(_indented(_table(block)))
         case Code(text):
             # A command that is wrapped can no longer be pasted.
             for line in text.splitlines():
-                out.print(Text("  " + line), soft_wrap=True)
+                out.print(Text("  " + visible(line)), soft_wrap=True)
+
+
+def _indented(block: Text | RichTable) -> Padding:
+    """Two blanks before every line, wrapped ones too."""
+    return Padding(block, (0, 0, 0, 2), expand=False)
+
+
+def _table(block: Table) -> RichTable:
+    table = RichTable(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
+    for index, header in enumerate(block.headers):
+        table.add_column(
+            Text(visible(header).upper()),
+            justify="right" if index in block.right else "left",
+            overflow="fold",
+        )
+    for row in block.rows:
+        table.add_row(*(Text(visible(cell)) for cell in row))
+    return table

@@ -12,12 +12,14 @@ def check(case: Case) -> Iterator[Answer]:
     """A policy that is none, then the default `fail` with a tier that can lose blocks."""
     if not case.vllm or (default := case.engine.default("kv_load_failure_policy")) is None:
         return
-    given = case.kv.written
-    if given is not None and given.fields.get("kv_load_failure_policy", "fail") not in _POLICIES:
-        value = str(given.fields["kv_load_failure_policy"])[:40]
+    # The size flag keeps what a configuration without a connector says.
+    fields = case.kv.config or {}
+    policy = fields.get("kv_load_failure_policy")
+    if policy is not None and policy not in _POLICIES and case.kv.word is not None:
+        written = case.kv.written
         yield Hit(
-            f"`{value}` is no policy: vLLM knows {' and '.join(_POLICIES)}, and does not start",
-            given.key("kv_load_failure_policy"),
+            f"`{str(policy)[:40]}` is no policy: vLLM knows {' and '.join(_POLICIES)}, and does not start",
+            written.key("kv_load_failure_policy") if written is not None else case.kv.word,
             "error",
             '"kv_load_failure_policy": "recompute"',
         )
@@ -27,8 +29,6 @@ def check(case: Case) -> Iterator[Answer]:
     connector = next(case.kv.offloading(), None)
     if connector is None:
         return
-    written = case.kv.written
-    policy = written.fields.get("kv_load_failure_policy") if written is not None else None
     if policy == "recompute":
         return
     lower = bool(connector.tiers) or connector.name not in (
@@ -41,7 +41,9 @@ def check(case: Case) -> Iterator[Answer]:
         "a block that cannot be loaded fails its request: the default policy is `fail` since vLLM 0.17",
         at,
         severity,
-        '"kv_load_failure_policy": "recompute" in --kv-transfer-config',
+        '"kv_load_failure_policy": "recompute" in --kv-transfer-config'
+        if case.kv.word is not None
+        else """--kv-transfer-config '{"kv_load_failure_policy":"recompute"}'""",
     )
 
 
