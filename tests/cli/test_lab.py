@@ -67,6 +67,45 @@ def test_a_request_larger_than_the_pool_is_named_before_the_start(warmset, insta
     assert "--device-blocks 189" in ran.err
 
 
+LONG = (
+    '{"timestamp":0,"input_length":700,"output_length":8,"hash_ids":[1,2]}\n'
+    '{"timestamp":9,"input_length":2041,"output_length":8,"hash_ids":[1,3,4]}\n'
+)
+
+
+def test_what_a_trace_does_not_say_is_asked_for_and_taken(warmset, installed, tmp_path):
+    trace = tmp_path / "t.jsonl"
+    trace.write_text(LONG)
+    ran = warmset("lab", "--trace", f"mooncake:{trace}")
+    assert ran.code == 2
+    assert "`--trace-block-tokens 512`" in ran.err
+    ran = warmset("lab", "--trace", trace, "--trace-block-tokens", 690, "--device-blocks", 33)
+    assert ran.code == 2
+    assert "request 1 has 2,049 tokens" in ran.err
+
+
+def test_a_trace_that_runs_backwards_can_be_sorted(warmset, installed, tmp_path):
+    trace = tmp_path / "t.jsonl"
+    row = '{"timestamp":%d,"input_length":9000,"output_length":8,"hash_ids":%s}\n'
+    trace.write_text(row % (9000, list(range(18))) + row % (2000, list(range(18))))
+    ran = warmset("lab", "--trace", trace, "--trace-block-tokens", 512)
+    assert (ran.code, "`--sort`" in ran.err) == (2, True)
+    ran = warmset("lab", "--trace", trace, "--trace-block-tokens", 512, "--sort")
+    assert (ran.code, "request 1 has 9,008 tokens" in ran.err) == (2, True)
+
+
+def test_reading_options_need_a_trace(warmset, installed):
+    ran = warmset("lab", "--trace-block-tokens", 512)
+    assert ran.code == 2
+    assert "`--trace-block-tokens` belongs to a trace" in ran.err
+
+
+def test_a_trace_that_is_not_there_is_named(warmset, installed):
+    ran = warmset("lab", "--trace", "/no/such/trace.jsonl")
+    assert ran.code == 2
+    assert "`/no/such/trace.jsonl`" in ran.err
+
+
 def test_without_vllm_the_install_command_is_offered(warmset, monkeypatch):
     monkeypatch.setattr(preflight.importlib.util, "find_spec", lambda name: None)
     ran = warmset("lab")

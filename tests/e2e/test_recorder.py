@@ -264,7 +264,9 @@ def _replays_of_traces(url, home, recording):
     # 512 shared tokens, then the whole second prompt but for what does not fill a block.
     assert result["measured"]["device_hit_tokens"] == 512 + 1500 // BLOCK * BLOCK
 
-    refused = warmset(*asked, home / "run3", "--trace", home / "long.jsonl", *header)
+    refused = warmset(
+        *asked, home / "run3", "--trace", home / "long.jsonl", "--trace-block-tokens", 690, *header
+    )
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "request 2 has 2,049 tokens, but the server takes 2,048" in refused.stderr
 

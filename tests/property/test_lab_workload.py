@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from warmset.lab.builtin import BUILTIN, Shape, builtin
 from warmset.lab.predict import Tiers, predict
-from warmset.lab.traced import traced
+from warmset.lab.traced import Traced
 from warmset.lab.workload import Output, Text, each, literal, resolve, symbolic, symbols
 from warmset.traces.record import Trace
 
@@ -48,7 +48,7 @@ def traces(draw):
 @settings(max_examples=60, deadline=None)
 @given(traces(), st.integers(0, 1000))
 def test_a_traces_prefix_structure_is_kept_exactly(trace, seed):
-    prompts = [symbolic(request, seed) for request in each(traced(trace, "t", seed=seed))]
+    prompts = [symbolic(request, seed) for request in each(Traced(trace, "t", seed, trace.requests))]
     for r, prompt in enumerate(prompts):
         assert len(prompt) == trace.input_tokens[r]
         for other in range(r):
@@ -85,7 +85,7 @@ def test_builtin_workloads_repeat_and_continue_only_what_came_before():
 @settings(max_examples=25, deadline=None)
 @given(traces(), st.integers(30, 60), st.integers(1, 60))
 def test_predicted_hits_are_bounded_and_a_small_tier_adds_nothing(trace, device, host):
-    workload = traced(trace, "t", seed=1, output_tokens=1)
+    workload = Traced(trace, "t", 1, trace.requests, output_tokens=1)
     alone = predict(workload, Tiers(16, device))
     both = predict(workload, Tiers(16, device, host_chunks=host))
     assert alone.host_hit_tokens == 0

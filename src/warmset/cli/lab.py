@@ -2,12 +2,14 @@
 
 import re
 import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from warmset.cli.options import TOKENS, output_options
+from warmset.cli.trace import READING, read_options, reading_options
 from warmset.errors import InputError
 from warmset.report.emit import emit
 
@@ -27,10 +29,9 @@ BACKENDS = ("native", "native+disk", "native+warmset", "lmcache", "lmcache-inpro
     "--workload", type=click.Choice(WORKLOADS), default="chat", show_default=True, help="What to replay."
 )
 @click.option(
-    "--trace",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Replay the prefix structure of this trace instead.",
+    "--trace", metavar="FILE", help="Replay the prefix structure of this trace instead; FILE or FORMAT:FILE."
 )
+@partial(reading_options, block_tokens="--trace-block-tokens")
 @click.option("--url", help="Replay against this running server instead of starting one.")
 @click.option(
     "--header", "headers", multiple=True, metavar="NAME: VALUE", help="With --url: a header to send."
@@ -74,7 +75,7 @@ BACKENDS = ("native", "native+disk", "native+warmset", "lmcache", "lmcache-inpro
 @output_options()
 def command(
     workload: str,
-    trace: Path | None,
+    trace: str | None,
     url: str | None,
     headers: tuple[str, ...],
     device_blocks: int,
@@ -94,6 +95,7 @@ def command(
     form: str,
     color: str,
     quiet: bool,
+    **reading: Any,
 ) -> None:
     """Run a real vLLM without and with a host tier, and hold the prediction against it.
 
@@ -112,6 +114,12 @@ def command(
     from warmset.lab.record import Lab
     from warmset.report import lab as report
 
+    reading["block_tokens"] = reading.pop("trace_block_tokens")
+    if trace is None and (alone := [name for name in READING if reading[name]]):
+        option = {"columns": "column", "block_tokens": "trace-block-tokens"}.get(alone[0], alone[0])
+        raise InputError(
+            f"`--{option.replace('_', '-')}` belongs to a trace", hint="add `--trace FILE`, or leave it out"
+        )
     asked = Lab(
         workload,
         trace,
@@ -129,6 +137,7 @@ def command(
         python,
         port,
         run_dir,
+        read_options(reading),
     )
     with _Talk(quiet) as listener:
         if url is not None:

@@ -33,12 +33,12 @@ def command() -> None:
 READING = ("block_tokens", "time_unit", "skip_bad", "sort", "rechain", "max_size", "tokenizer", "columns")
 
 
-def reading_options(function: F) -> F:
-    """What a user may say about a trace that the file does not say."""
+def reading_options(function: F, *, block_tokens: str = "--block-tokens") -> F:
+    """What a user may say about a trace that the file does not say; `block_tokens` names that option."""
     for option in reversed(
         [
             click.option(
-                "--block-tokens", type=TOKENS, help="Tokens per block, where the file does not say."
+                block_tokens, type=TOKENS, help="Tokens per block of the trace, where the file does not say."
             ),
             click.option(
                 "--time-unit", type=click.Choice(["s", "ms", "us", "ns"]), help="Unit of times in the file."

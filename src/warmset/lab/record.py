@@ -5,6 +5,7 @@ from pathlib import Path
 
 from warmset.lab.model import Attention
 from warmset.meters.measurement import Measurement
+from warmset.traces.options import ReadOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +14,7 @@ class Lab:
 
     Attributes:
         workload: name of a built-in workload; ignored with `trace`.
-        trace: file of a trace to replay.
+        trace: file of a trace to replay (`path` or `format:path`).
         device_blocks: blocks of the device pool, the one that the server keeps included.
         tier_blocks: device blocks that the host tier holds.
         block_tokens: tokens per block; the CPU build takes multiples of 32.
@@ -23,10 +24,11 @@ class Lab:
         attention: of the small model.
         python: interpreter with vLLM; None is this one.
         run_dir: where results and logs are kept; None chooses a place.
+        reading: how to read the trace.
     """
 
     workload: str = "chat"
-    trace: Path | None = None
+    trace: str | Path | None = None
     device_blocks: int = 160
     tier_blocks: int = 400
     block_tokens: int = 32
@@ -41,6 +43,7 @@ class Lab:
     python: str | None = None
     port: int = 0
     run_dir: Path | None = None
+    reading: ReadOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def run_remote(
         None,
         None,
         directory,
-        tuple(notes),
+        (*workload.notes, *notes),
     )
 
 
@@ -121,12 +121,7 @@ def _check_url(root: str) -> None:
 
 def _workload(lab: Lab, pool: Pool) -> Workload:
     if lab.trace is not None:
-        from warmset.traces import load
-
-        name = lab.trace.name.partition(".")[0] or "trace"
-        return traced(
-            load(lab.trace), name, seed=lab.seed, requests=lab.requests, output_tokens=lab.output_tokens
-        )
+        return traced(lab)
     block = pool.block_tokens or lab.block_tokens
     chunks = pool.host_chunks
     tier_blocks = lab.tier_blocks if chunks is None else chunks * pool.blocks_per_chunk

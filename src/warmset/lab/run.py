@@ -133,7 +133,7 @@ def run_lab(
         measured_hits(off_meters),
         [answer.output for answer in off_answers] == [answer.output for answer in on_answers],
         directory,
-        tuple(notes),
+        (*workload.notes, *notes),
     )
 
 
@@ -180,15 +180,7 @@ def _check(lab: Lab) -> None:
 
 def _workload(lab: Lab, longest_tokens: int) -> Workload:
     if lab.trace is not None:
-        from warmset.traces import load
-
-        return traced(
-            load(lab.trace),
-            lab.trace.name.partition(".")[0] or "trace",
-            seed=lab.seed,
-            requests=lab.requests,
-            output_tokens=lab.output_tokens,
-        )
+        return traced(lab)
     shape = Shape(
         (lab.device_blocks - 1) * lab.block_tokens,
         lab.tier_blocks * lab.block_tokens,

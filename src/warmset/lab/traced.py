@@ -1,8 +1,10 @@
 """A trace as a workload: token ids derived from its blocks, so that the prefix structure is exactly the trace's."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from warmset.errors import InputError
+from warmset.lab.record import Lab
 from warmset.lab.workload import Request, Text
 from warmset.traces.record import Trace
 
@@ -15,6 +17,7 @@ class Traced:
 
     Blocks with equal ids get equal tokens, others random ones. Prompt tokens that no block covers are
     the request's own. `output_tokens` replaces the trace's outputs; where neither says, one is generated.
+    `notes` say what was assumed and left out when the trace was read.
     """
 
     trace: Trace
@@ -22,6 +25,7 @@ class Traced:
     seed: int
     length: int
     output_tokens: int | None = None
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return self.length
@@ -47,10 +51,18 @@ class Traced:
         return Request(tuple(pieces), outputs, None if session is None or session < 0 else session)
 
 
-def traced(
-    trace: Trace, name: str, *, seed: int, requests: int | None = None, output_tokens: int | None = None
-) -> Traced:
-    """The workload of a trace; InputError when it has no requests."""
-    if trace.requests == 0:
-        raise InputError(f"trace `{name}` has no requests", hint="give a trace with requests")
-    return Traced(trace, name, seed, min(requests or trace.requests, trace.requests), output_tokens)
+def traced(lab: Lab) -> Traced:
+    """The workload of a lab's trace; InputError when it cannot be read."""
+    from warmset.traces import read
+
+    assert lab.trace is not None
+    try:
+        found = read(lab.trace, lab.reading)
+    except InputError as error:
+        # `--block-tokens` is the server's here.
+        hint = error.hint and error.hint.replace("--block-tokens", "--trace-block-tokens")
+        raise InputError(error.message, hint=hint) from None
+    name = Path(lab.trace).name.rpartition(":")[2].partition(".")[0] or "trace"
+    skipped = (f"{reason}: {count:,} left out of the trace" for reason, count in found.skipped.items())
+    length = min(lab.requests or found.trace.requests, found.trace.requests)
+    return Traced(found.trace, name, lab.seed, length, lab.output_tokens, (*found.notes, *skipped))

@@ -61,6 +61,10 @@ class Workload(Protocol):
     def seed(self) -> int:
         """Seed of the texts."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader of a report should know."""
+
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int) -> Request: ...
@@ -73,6 +77,7 @@ class Listed:
     name: str
     seed: int
     requests: Sequence[Request]
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.requests)
