@@ -53,6 +53,32 @@ def test_a_shared_prefix_is_kept_once() -> None:
     assert p.tier.recommended_bytes == pytest.approx(p.demand.warm_set_bytes * 1.15, abs=1)
 
 
+def test_sessions_that_share_a_prefix_are_counted_with_it_once() -> None:
+    p = plan(shared_prefix_tokens=4096)
+    prefix, own = 4096 * 131_072, 4096 * 131_072
+    for room, counted in (
+        (p.tier.recommended_bytes, p.tier.sessions),
+        (28 * GIB - 16 * 131_072, p.device.sessions),
+    ):
+        assert prefix + counted * own <= room < prefix + (counted + 1) * own
+    assert p.tier.sessions == 230
+    assert plan(shared_prefix_tokens=8192, hbm_kv_bytes=2 * GIB).device.sessions == 200
+    assert plan(shared_prefix_tokens=8192, hbm_kv_bytes=GIB // 2).device.sessions == 0
+
+
+def test_a_lower_tier_loads_no_faster_than_host_memory() -> None:
+    slow, fast = (
+        plan(
+            storage=("nvme-gen5-raid4",), load_bytes_per_second=rate, prefill_tokens_per_second=1e5
+        ).break_even
+        for rate in (2e9, 500e9)
+    )
+    assert slow[1].load_tokens_per_second == slow[0].load_tokens_per_second
+    assert "host memory loads 2.0" in slow[1].note
+    assert fast[1].load_bytes_per_second < fast[0].load_bytes_per_second
+    assert "host memory loads" not in fast[1].note
+
+
 def test_per_rank_and_fleet_stand_beside() -> None:
     p = plan(tp=4, replicas=3, dp=2)
     assert p.tier.per_rank_bytes == p.tier.recommended_bytes // 4

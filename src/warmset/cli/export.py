@@ -21,7 +21,7 @@ def command() -> None:
 
 def _engine_option(function: F) -> F:
     decorate: Callable[[F], F] = click.option(
-        "--engine", default="vllm", show_default=True, metavar="NAME@VERSION", help="Server and version."
+        "--engine", default="vllm", show_default=True, metavar="SERVER@VERSION", help="Server and version."
     )
     debug: Callable[[F], F] = click.option(
         "--debug", is_flag=True, expose_value=False, help="Show tracebacks."

@@ -58,7 +58,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option(
     "--engine",
-    metavar="NAME@VERSION",
+    metavar="SERVER@VERSION",
     help="Server and version, such as vllm@0.32 (else told from the metrics).",
 )
 @click.option(

@@ -1,7 +1,8 @@
 """Options that several commands share, so that they read and behave alike everywhere."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import click
 
@@ -34,6 +35,40 @@ BYTES = _Parsed("size", parse_bytes)
 TOKENS = _Parsed("tokens", parse_tokens)
 DURATION = _Parsed("duration", parse_duration)
 RATIO = _Parsed("ratio", parse_ratio)
+
+
+class SectionedCommand(click.Command):
+    """A command with many options: its help lists them under the titles that `section` gave."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """One list for each title, in order of appearance; what has none comes last."""
+        titled: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and isinstance(parameter, click.Option):
+                titled.setdefault(_SECTIONS.get(parameter, "Output"), []).append(record)
+        width = min(30, max(len(name) for records in titled.values() for name, _ in records))
+        for title, records in titled.items():
+            with formatter.section(title):
+                # One width for all lists: the second column starts at one place.
+                formatter.write_dl([(name.ljust(width), text) for name, text in records])
+
+
+_SECTIONS: "WeakKeyDictionary[click.Parameter, str]" = WeakKeyDictionary()
+
+
+def section(title: str, options: Sequence[Callable[[Any], Any]]) -> Callable[[F], F]:
+    """Add `options` under `title` to the help of a SectionedCommand."""
+
+    def decorate(function: F) -> F:
+        before = len(getattr(function, "__click_params__", ()))
+        for option in reversed(options):
+            function = option(function)
+        for parameter in function.__click_params__[before:]:  # type: ignore[attr-defined]  # where click keeps them
+            _SECTIONS[parameter] = title
+        return function
+
+    return decorate
 
 
 def output_options(*, tabular: bool = False) -> Callable[[F], F]:

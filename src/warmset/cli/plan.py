@@ -1,12 +1,11 @@
 """`warmset plan`: decide whether to offload KV cache, and size the tier."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import click
 
-from warmset.cli.options import BYTES, RATIO, TOKENS, F, output_options, talk
+from warmset.cli.options import BYTES, RATIO, TOKENS, SectionedCommand, output_options, section, talk
 from warmset.cli.progress import progress
 from warmset.cli.trace import READING, read_options, reading_options
 from warmset.report.emit import emit
@@ -17,33 +16,24 @@ _EPILOG = (
 )
 
 
-def _options(options: list[Callable[[Any], Any]]) -> Callable[[F], F]:
-    def decorate(function: F) -> F:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
-
-
 _MODEL = [
     click.argument("model", required=False),
-    click.option("--layers", type=int, help="Layers, instead of MODEL."),
-    click.option("--kv-heads", type=int, help="KV heads per layer, instead of MODEL."),
-    click.option("--head-dim", type=int, help="Elements per head, instead of MODEL."),
+    click.option("--layers", type=int, metavar="N", help="Layers, instead of MODEL."),
+    click.option("--kv-heads", type=int, metavar="N", help="KV heads per layer, instead of MODEL."),
+    click.option("--head-dim", type=int, metavar="N", help="Elements per head, instead of MODEL."),
     click.option("--download", is_flag=True, help="Fetch an unknown Hub id's config.json from the Hub."),
     click.option(
         "--kv-dtype",
         default="auto",
         show_default=True,
         metavar="DTYPE",
-        help="As vLLM's --kv-cache-dtype; fp16 and bf16 too.",
+        help="As vLLM's --kv-cache-dtype; fp16, bf16 too.",
     ),
 ]
 _DEMAND = [
-    click.option("--sessions", type=int, help="Sessions that should stay warm on one replica."),
+    click.option("--sessions", type=int, metavar="N", help="Sessions that should stay warm on one replica."),
     click.option("--context", type=TOKENS, help="Tokens of one session at its longest."),
-    click.option("--turns", type=int, help="Instead of --context: turns of a session."),
+    click.option("--turns", type=int, metavar="N", help="Instead of --context: turns of a session."),
     click.option("--tokens-per-turn", type=TOKENS, help="With --turns: tokens that each turn adds."),
     click.option(
         "--shared-prefix",
@@ -65,38 +55,57 @@ _TRAFFIC = [
     ),
     reading_options,
 ]
-_DEVICE = [
-    click.option("--gpu", metavar="NAME", help="Accelerator, such as h100-80gb."),
-    click.option("--gpus", type=int, help="Devices in all; --tp follows from it."),
-    click.option("--tp", type=int, help="Tensor-parallel ranks."),
-    click.option("--pp", type=int, default=1, show_default=True, help="Pipeline-parallel ranks."),
-    click.option(
-        "--dp",
-        type=int,
-        default=1,
-        show_default=True,
-        help="Data-parallel replicas on this host, a tier each.",
-    ),
-    click.option("--dcp", type=int, default=1, show_default=True, help="Decode-context-parallel ranks."),
-    click.option("--hbm-kv", type=BYTES, help="Device memory for KV cache."),
+_POOL = [
     click.option(
         "--metrics", metavar="URL|FILE", help="A running server's /metrics: its own words about its pool."
     ),
     click.option("--log", metavar="FILE", help="A server's start-up log: its own words about its pool."),
     click.option("--kv-cache-tokens", type=TOKENS, help="KV cache size as the server logs it."),
+    click.option("--hbm-kv", type=BYTES, help="Device memory for KV cache, all ranks of one replica."),
+    click.option(
+        "--gpu", metavar="NAME", help="Accelerator, such as h100-80gb: an estimate, and the speeds."
+    ),
     click.option(
         "--gpu-memory-utilization",
         type=RATIO,
         help="For the estimate; the default is the server version's own.",
     ),
-    click.option("--block-size", type=int, help="Tokens per device block, as given to the server."),
-    click.option("--max-model-len", type=TOKENS, help="Longest context served, as given to the server."),
+]
+_DEPLOYMENT = [
+    click.option("--gpus", type=int, metavar="N", help="Devices in all; --tp follows from it."),
+    click.option("--tp", type=int, metavar="N", help="Tensor-parallel ranks.  [default: 1]"),
     click.option(
-        "--speculative-tokens", type=int, default=0, help="Draft tokens per step (adds MTP layers)."
+        "--pp", type=int, metavar="N", default=1, show_default=True, help="Pipeline-parallel ranks."
+    ),
+    click.option(
+        "--dp",
+        type=int,
+        metavar="N",
+        default=1,
+        show_default=True,
+        help="Data-parallel replicas on this host, a tier each.",
+    ),
+    click.option(
+        "--dcp", type=int, metavar="N", default=1, show_default=True, help="Decode-context-parallel ranks."
+    ),
+    click.option("--block-size", type=int, metavar="TOKENS", help="Tokens per device block."),
+    click.option("--max-model-len", type=TOKENS, help="Longest context served."),
+    click.option(
+        "--speculative-tokens",
+        type=int,
+        metavar="N",
+        default=0,
+        help="Draft tokens per step (adds MTP layers).",
     ),
     click.option("--no-prefix-caching", is_flag=True, help="The server runs without prefix caching."),
     click.option("--no-hybrid-manager", is_flag=True, help="The hybrid KV-cache manager is off."),
-    click.option("--platform", type=click.Choice(["cuda", "cpu"]), default="cuda", show_default=True),
+    click.option(
+        "--platform",
+        type=click.Choice(["cuda", "cpu"]),
+        default="cuda",
+        show_default=True,
+        help="What the server runs on.",
+    ),
 ]
 _TIER = [
     click.option(
@@ -108,7 +117,13 @@ _TIER = [
         metavar="BACKEND",
         help="native (default), native+disk, native+object, native+warmset, lmcache, lmcache-inprocess or hicache.",
     ),
-    click.option("--headroom", default="0.15", show_default=True, help="Room beyond the warm set."),
+    click.option(
+        "--headroom",
+        default="0.15",
+        metavar="RATIO",
+        show_default=True,
+        help="Room beyond the warm set, such as 15%.",
+    ),
     click.option("--host-ram", type=BYTES, help="Memory of the host."),
     click.option("--container-limit", type=BYTES, help="Memory limit of the server's container."),
     click.option("--shm", type=BYTES, help="Size of /dev/shm."),
@@ -123,12 +138,20 @@ _MEASURED = [
         "--load-gbps", type=float, help="Measured load speed of one replica, 10^9 bytes per second."
     ),
     click.option("--ram-price", type=float, help="Price of one GiB of host memory, in any currency."),
-    click.option("--replicas", type=int, default=1, show_default=True, help="Replicas in the fleet."),
+    click.option(
+        "--replicas", type=int, metavar="N", default=1, show_default=True, help="Replicas in the fleet."
+    ),
 ]
 
 
-@click.command(epilog=_EPILOG)
-@_options(_MODEL + _DEMAND + _TRAFFIC + _DEVICE + _TIER + _MEASURED)
+@click.command(cls=SectionedCommand, epilog=_EPILOG)
+@section("Model", _MODEL)
+@section("Demand, by sessions", _DEMAND)
+@section("Demand, by recorded traffic instead", _TRAFFIC)
+@section("Device pool, by one of these", _POOL)
+@section("Deployment, as the server is started", _DEPLOYMENT)
+@section("Tier and host", _TIER)
+@section("Measured speeds, cost and fleet", _MEASURED)
 @output_options()
 def command(model: str | None, form: str, color: str, quiet: bool, **given: Any) -> None:
     """Decide whether to offload KV cache, and size the tier.
@@ -173,7 +196,8 @@ def command(model: str | None, form: str, color: str, quiet: bool, **given: Any)
 def _traffic(given: dict[str, Any], *, quiet: bool) -> dict[str, Any]:
     """The trace and how near to its best the tier must come."""
     if given["trace"] is None:
-        alone = [name for name in READING if given[name]] + ["within"] * (given["within"] is not None)
+        said = [name for name in READING if given[name] not in (None, ()) and given[name] is not False]
+        alone = said + ["within"] * (given["within"] is not None)
         if alone:
             from warmset.errors import InputError
 

@@ -35,9 +35,7 @@ def source_options(function: F) -> F:
             help="File with user:password (else WARMSET_BASIC_AUTH).",
         ),
         click.option("--ca-file", type=_FILE, metavar="FILE", help="Certificate authority of the servers."),
-        click.option(
-            "--timeout", type=DURATION, default=10.0, show_default="10s", help="Bound of one answer."
-        ),
+        click.option("--timeout", type=DURATION, default=10.0, help="Bound of one answer.  [default: 10s]"),
     ]
     for option in reversed(options):
         function = option(function)

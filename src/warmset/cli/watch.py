@@ -15,18 +15,17 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Exit status: 0 done, 2 bad usage or input, 130 interrupted.")
 @click.argument("servers", nargs=-1, metavar="[SERVER]...")
-@click.option("--every", type=DURATION, default=5.0, show_default="5s", help="Time between sweeps.")
+@click.option("--every", type=DURATION, default=5.0, help="Time between sweeps.  [default: 5s]")
 @click.option(
     "--window",
     "length",
     type=DURATION,
     default=300.0,
-    show_default="5m",
-    help="Length of the sliding window.",
+    help="Length of the sliding window.  [default: 5m]",
 )
 @click.option("--once", is_flag=True, help="Sweep twice, print one frame and end.")
 @click.option("--tier", type=BYTES, callback=some, metavar="SIZE", help="Capacity of the tier of one engine.")
-@click.option("--engine", metavar="NAME@VERSION", help="Server and version (else told from the metrics).")
+@click.option("--engine", metavar="SERVER@VERSION", help="Server and version (else told from the metrics).")
 @click.option(
     "--threshold",
     "settings",

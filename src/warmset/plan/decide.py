@@ -151,7 +151,9 @@ def _offload(charge: Charge, size: Sizes, host: Host, speed: BreakEven, need: st
             "the tier also holds what the device holds, so it must hold the whole warm set, not just the rest"
         )
     if host.available_bytes is not None:
-        reasons.append(f"{format_gib(wanted)} fit the host's {format_gib(host.available_bytes)}")
+        reasons.append(
+            f"{format_gib(wanted)} fit the {format_gib(host.available_bytes)} that {host.limited_by} leaves"
+        )
     return Decision(verdict="offload", reasons=tuple(reasons))
 
 

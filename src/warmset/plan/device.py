@@ -9,6 +9,7 @@ from warmset.hardware import Accelerator
 from warmset.plan.estimate import estimate
 from warmset.plan.record import Device
 from warmset.plan.request import PlanRequest
+from warmset.plan.sessions import sessions_in
 from warmset.plan.words import ServerWords
 from warmset.servers import Engine
 from warmset.units import MAX_BYTES
@@ -63,16 +64,23 @@ def _device(request: PlanRequest, footprint: Footprint, kv_bytes: int, gpu: Acce
         )
     usable = max(footprint.pool_blocks(kv_bytes // footprint.world) - 1, 0)
     per_session = footprint.blocks_per_session(request.context_tokens)
+    shared_bytes = whole_block_tokens(request, footprint) * (footprint.pool_bytes_per_token or 0)
+    shared_blocks = int(shared_bytes // footprint.pool_bytes_per_block)
     return Device(
         source="hbm_kv",
         kv_budget_bytes=kv_bytes,
         low_bytes=kv_bytes,
         high_bytes=kv_bytes,
         tokens=footprint.pool_tokens(kv_bytes, request.context_tokens),
-        sessions=usable // per_session,
+        sessions=sessions_in(usable, per_session, per_session - shared_blocks, request.sessions),
         max_context_tokens=longest_context(footprint, usable),
         accelerator=gpu.name if gpu is not None else None,
     )
+
+
+def whole_block_tokens(request: PlanRequest, footprint: Footprint) -> int:
+    """Tokens of the shared prefix that fill blocks: only these are kept once."""
+    return request.shared_prefix_tokens // footprint.block_tokens * footprint.block_tokens
 
 
 def longest_context(footprint: Footprint, usable_blocks: int) -> int:

@@ -8,12 +8,13 @@ from warmset.geometry import Footprint
 from warmset.hardware import Accelerator, Storage, accelerator, storage
 from warmset.plan.charge import NATIVE, Charge, all_replicated, charge
 from warmset.plan.decide import Outcome, Sizes, decide, does_not_fit, sizes, weigh
-from warmset.plan.device import budget
+from warmset.plan.device import budget, whole_block_tokens
 from warmset.plan.fixes import fixes, footprint_of
 from warmset.plan.host import Placement, host, placement
 from warmset.plan.record import Cost, Demand, Fleet, Plan, Tier
 from warmset.plan.remarks import assumptions, has_lower_tier, notes
 from warmset.plan.request import PlanRequest, choose_engine
+from warmset.plan.sessions import sessions_in
 from warmset.plan.speed import break_even
 from warmset.plan.traffic import hits_of, leave_off, need, traffic_of, traffic_sizes, whole_blocks
 from warmset.plan.words import ServerWords, read_log, read_metrics
@@ -229,9 +230,8 @@ def _demand(request: PlanRequest, footprint: Footprint) -> Demand:
     each = footprint.bytes_per_session(context)
     content = each * request.sessions - again * shared * footprint.bytes_per_token
     per_token = footprint.pool_bytes_per_token or Fraction(0)
-    block = footprint.block_tokens
     device_each = footprint.pool_bytes_per_session(context)
-    device = device_each * request.sessions - again * (shared // block * block) * per_token
+    device = device_each * request.sessions - again * whole_block_tokens(request, footprint) * per_token
     return Demand(
         sessions=request.sessions,
         context_tokens=context,
@@ -258,6 +258,9 @@ def _tier(
     configured = given or staging
     allocated = configured // charged.chunk_bytes * charged.chunk_bytes
     taken = placed.host_bytes(configured)
+    again = demand.sessions - 1
+    stored = charged.session_bytes * Fraction(demand.warm_set_bytes, demand.bytes_per_session or 1)
+    further = (stored - charged.session_bytes) / again if again else charged.session_bytes
     return Tier(
         backend=backend,
         inclusion=charged.inclusion,
@@ -273,7 +276,7 @@ def _tier(
         chunk_tokens=charged.chunk_tokens,
         host_memory_bytes=taken,
         dev_shm_bytes=taken if placed.shared_memory else 0,
-        sessions=int(given // charged.session_bytes) if charged.session_bytes else 0,
+        sessions=sessions_in(given, charged.session_bytes, further, demand.sessions),
         bytes_per_warm_session=-(-given // demand.sessions),
         conversions=charged.conversions,
     )

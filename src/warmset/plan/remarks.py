@@ -23,7 +23,7 @@ def assumptions(
         said.append(f"server: {server}, the newest known (`--engine` names another)")
     if request.host_ram_bytes is not None:
         said.append(
-            f"{1 - HOST_RAM_SHARE:.0%} of host memory are left to the operating system and the server itself"
+            f"{1 - HOST_RAM_SHARE:.0%} of host memory is left to the operating system and the server itself"
         )
     if speeds and speeds[0].ratio is not None:
         said.append(f"break-even: {speeds[0].note}")

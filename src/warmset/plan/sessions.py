@@ -1,5 +1,6 @@
-"""The session rule's inputs, read off a trace: how many sessions are warm at once, and how long they are."""
+"""Sessions: how many are warm at once in a trace and how long they are, and how many fit a room."""
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -11,6 +12,16 @@ class WarmSessions(NamedTuple):
 
     sessions: int
     context_tokens: int
+
+
+def sessions_in(room: Fraction | int, first: Fraction | int, further: Fraction | int, asked: int) -> int:
+    """How many sessions fit `room` where the first takes `first` and each one more, which shares its prefix, `further`.
+
+    Sessions that share all of their context take no more room: then the `asked` ones fit.
+    """
+    if not first or room < first:
+        return 0
+    return 1 + int((room - first) // further) if further > 0 else asked
 
 
 def warm_sessions(trace: "Trace") -> WarmSessions:

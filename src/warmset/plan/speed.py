@@ -51,20 +51,20 @@ def break_even(
     speed = prefill(request, footprint, gpu)
     # Every rank loads its own share (or its own copy) over its own link.
     device_bytes = footprint.bytes_per_session(request.context_tokens) / request.context_tokens
-    lines = [_host(request, gpu, speed, device_bytes)]
+    host = _host(request, gpu, speed, device_bytes)
     stored_bytes = device_bytes * charge.copies_ratio
-    lines += [
-        _line(
-            store.kind,
-            store.label,
-            float(store.read_bytes_per_second),
-            stored_bytes,
-            speed,
-            f"{store.read_bytes_per_second / 1e9:,.1f} GB/s usable of {store.raw_read_bytes_per_second / 1e9:,.1f}",
-        )
-        for store in stores
-    ]
-    return tuple(lines)
+    return (host, *(_lower(store, stored_bytes, speed, host) for store in stores))
+
+
+def _lower(store: Storage, per_token: Fraction, speed: Prefill, host: BreakEven) -> BreakEven:
+    """A lower tier's line. What it reads goes through host memory, whose way to the device may be the narrower one."""
+    rate = float(store.read_bytes_per_second)
+    basis = f"{rate / 1e9:,.1f} GB/s usable of {store.raw_read_bytes_per_second / 1e9:,.1f}"
+    link = host.load_tokens_per_second
+    if link is not None and per_token and link < rate / float(per_token):
+        rate = link * float(per_token)
+        basis += f", but host memory loads {rate / 1e9:,.1f}"
+    return _line(store.kind, store.label, rate, per_token, speed, basis)
 
 
 def _host(request: PlanRequest, gpu: Accelerator | None, speed: Prefill, per_token: Fraction) -> BreakEven:

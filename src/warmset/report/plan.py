@@ -226,8 +226,8 @@ def _sizes(plan: Plan) -> tuple[Table | Facts, ...]:
         ("tier, recommended", tier.recommended_bytes, tier.sessions, _recommended(plan)),
     ]
     if tier.host_memory_bytes:
-        where = "in /dev/shm" if tier.dev_shm_bytes else "pinned"  # a name in a message
-        of = "" if plan.host.ram_bytes is None else f", of {format_gib(plan.host.ram_bytes)} there"
+        where = f"in {DEV_SHM}" if tier.dev_shm_bytes else "pinned"
+        of = "" if plan.host.ram_bytes is None else f"; the host has {format_gib(plan.host.ram_bytes)}"
         rows.append(("host memory", tier.host_memory_bytes, 0, where + of))
     if plan.lower_tier is not None:
         rows.append(
