@@ -37,6 +37,8 @@ def installed(monkeypatch):
         (["--device-blocks", "20"], "`608` tokens is too small"),
         (["--tier-blocks", "1000000000"], "of shared memory"),
         (["--run-dir", "/proc"], "`/proc` is not empty"),
+        (["--run-dir", "/proc/none/run"], "no run directory can be made"),
+        (["--run-dir", "/etc/passwd/run"], "Not a directory: `/etc/passwd/run`"),
         (["--url", "ftp://x"], "`ftp://x` is not a URL"),
         (["--url", "http://127.0.0.1:9", "--requests", "2"], "no server answers at `http://127.0.0.1:9/"),
         (["--url", "http://[::1", "--requests", "2"], "`http://[::1` is not a URL"),

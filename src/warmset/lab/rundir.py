@@ -22,11 +22,23 @@ def cache_dir() -> Path:
 
 def make_run_dir(wanted: Path | None, name: str) -> Path:
     """Create the directory of a run; a directory that was asked for must be new or empty."""
-    if wanted is not None:
-        if wanted.exists() and (not wanted.is_dir() or any(wanted.iterdir())):
-            raise InputError(f"run directory `{wanted}` is not empty", hint="name one that does not exist")
-        wanted.mkdir(parents=True, exist_ok=True)
-        return wanted
+    try:
+        return _new(name) if wanted is None else _wanted(wanted)
+    except OSError as error:
+        raise InputError(
+            f"no run directory can be made: {error.strerror}: `{error.filename}`",
+            hint="give `--run-dir` a place that can be written",
+        ) from None
+
+
+def _wanted(path: Path) -> Path:
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise InputError(f"run directory `{path}` is not empty", hint="name one that does not exist")
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _new(name: str) -> Path:
     stamp = time.strftime("%Y%m%d-%H%M%S")
     for number in range(1000):
         path = cache_dir() / "lab" / f"{name}-{stamp}-{os.getpid()}{f'-{number}' if number else ''}"
