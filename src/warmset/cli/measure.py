@@ -146,6 +146,7 @@ def _windows(
 ) -> "tuple[Window | None, Window]":
     """(window of the baseline or None, window to judge), from whichever source was named."""
     from warmset.meters import live
+    from warmset.meters.http import without_credentials
     from warmset.meters.snapshot import select
     from warmset.meters.sources import addresses, is_address, read_file
     from warmset.meters.window import window
@@ -184,7 +185,8 @@ def _windows(
         return None, window(None, live.snapshot_of(urls, how, matchers))
     if remote:
         raise InputError(
-            f"files and addresses are mixed: `{remote[0]}`", hint="give two saved scrapes, or addresses only"
+            f"files and addresses are mixed: `{without_credentials(remote[0])}`",
+            hint="give two saved scrapes, or addresses only",
         )
     if options["duration"]:
         raise InputError(

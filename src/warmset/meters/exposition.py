@@ -6,7 +6,7 @@ a tokenizer. Both are linear in the length of the line, so hostile text costs no
 
 import gc
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import wraps
 from typing import NamedTuple, ParamSpec
@@ -18,6 +18,11 @@ P = ParamSpec("P")
 
 # A server has a few hundred; each costs memory and time of its own.
 MOST_NAMES = 10_000
+
+
+# The longest are of information metrics: a few thousand characters.
+MOST_LINE = 2**18
+_SLICE = 2**22
 
 
 class Sample(NamedTuple):
@@ -92,8 +97,9 @@ def parse(text: str, wanted: Callable[[str], bool] | None = None) -> Exposition:
     unknown: list[Sample] = []
     rows_of: dict[str, list[Sample] | None] = {}
     match_line, new, ended = _LINE.fullmatch, tuple.__new__, False
-    lines = text.removeprefix("\ufeff").split("\n")
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(_lines(text.removeprefix("\ufeff")), 1):
+        if not line:
+            continue
         # Almost every line repeats a name and a set of labels that were checked before: only its value is new.
         head, brace, tail = line.rpartition("} ")
         if brace:
@@ -114,6 +120,8 @@ def parse(text: str, wanted: Callable[[str], bool] | None = None) -> Exposition:
                 if rows is not None:
                     rows.append(new(Sample, (labels, value)))
                 continue
+        if len(line) > MOST_LINE:
+            raise _malformed(line, number, f"has {len(line):,} characters")
         match = match_line(line)
         if match is not None:
             name, raw, value_text, stamp = match.groups()
@@ -121,7 +129,7 @@ def parse(text: str, wanted: Callable[[str], bool] | None = None) -> Exposition:
             if labels is None:
                 labels = _canonical(_PAIR.findall(raw), number)
                 labels = by_text[raw] = sets.setdefault(labels, labels)
-        elif not line or line.isspace():
+        elif line.isspace():
             continue
         elif line.lstrip()[0] == "#":
             ended = _comment(line, types, number) or ended
@@ -153,6 +161,16 @@ def parse(text: str, wanted: Callable[[str], bool] | None = None) -> Exposition:
     if newest is not None and not ended:
         newest /= 1000  # the classic format counts milliseconds, OpenMetrics seconds
     return Exposition(samples, types, newest, notes)
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines of a text, split a slice at a time: a list of all of them can be larger than the text."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start + _SLICE)
+        end = len(text) if end < 0 else end
+        yield from text[start:end].split("\n")
+        start = end + 1
 
 
 def _refuse_other_documents(text: str) -> None:
@@ -302,6 +320,7 @@ def _refuse_cut(text: str, samples: dict[str, list[Sample]], ended: bool) -> Non
             "the page ends without `# EOF`",
             hint="the page is cut short; fetch it again with `warmset snapshot URL`",
         )
+    _refuse_cut_line(text)
     # Only the last histogram of a page can be cut in the middle.
     last = next((name for name in reversed(samples) if name.endswith("_bucket")), None)
     if last is None:
@@ -312,6 +331,25 @@ def _refuse_cut(text: str, samples: dict[str, list[Sample]], ended: bool) -> Non
     if complete < len(series) or len(samples.get(f"{family}_count", ())) < len(series):
         raise InputError(
             f"histogram `{family}` lacks its `+Inf` bucket or its count",
+            hint="the page is cut short; fetch it again with `warmset snapshot URL`",
+        )
+
+
+def _refuse_cut_line(text: str) -> None:
+    """Servers end every line; a last line without an end is refused where it is a comment, or a number that is shorter
+    than such numbers are on this page. Pages written by hand may lack the end of the last line.
+    """
+    if text.endswith("\n"):
+        return
+    last = text[text.rfind("\n") + 1 :].rstrip("\r")
+    cut = last.startswith("#") and last.split() != ["#", "EOF"]
+    if last and not last.startswith("#"):
+        first = next((line for line in _lines(text) if line and not line.startswith("#")), "")
+        written = first.rpartition(" ")[2]
+        cut = last.endswith(".") or ("." in written and last.rpartition(" ")[2].isdigit())
+    if cut:
+        raise InputError(
+            f"the page ends in the middle of a line: `{last[:_SHOWN]}`",
             hint="the page is cut short; fetch it again with `warmset snapshot URL`",
         )
 

@@ -3,10 +3,10 @@
 import asyncio
 import os
 import ssl
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit, urlunsplit
 
 from warmset.errors import InputError
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 MAX_BODY_BYTES = 64 * 2**20
 MAX_REDIRECTS = 5
+# Hundreds of servers that do not answer must time out together, not one group after the other.
+MAX_CONNECTIONS = 512
+_MAX_SECRET = 16 * 2**10
 _METRICS_TYPES = (
     "text/plain;version=1.0.0,text/plain;version=0.0.4;q=0.9,application/openmetrics-text;version=1.0.0;q=0.8"
 )
@@ -80,7 +83,7 @@ def client(how: Access) -> "httpx.AsyncClient":
         follow_redirects=True,
         max_redirects=MAX_REDIRECTS,
         timeout=httpx.Timeout(how.timeout_seconds),
-        limits=httpx.Limits(max_connections=128, max_keepalive_connections=128),
+        limits=httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS),
     )
 
 
@@ -98,14 +101,7 @@ async def fetch(
     shown = without_credentials(url)
     try:
         async with asyncio.timeout(how.timeout_seconds), session.stream("GET", url, params=params) as answer:
-            body = bytearray()
-            async for part in answer.aiter_bytes():
-                body += part
-                if len(body) > MAX_BODY_BYTES:
-                    raise InputError(
-                        f"`{shown}` answered more than {MAX_BODY_BYTES // 2**20} MiB",
-                        hint="this is no page of metrics of one server; check the address",
-                    )
+            body = await _body(answer, shown)
             if answer.status_code >= 400 and not any_status:
                 raise _status_error(shown, answer.status_code)
             return body.decode("utf-8", errors="replace")
@@ -132,12 +128,48 @@ async def fetch(
         ) from None
 
 
+async def _body(answer: "httpx.Response", shown: str) -> bytearray:
+    """The body, unpacked here and not by the client, which takes a cut stream for a whole one and unpacks without
+    bound.
+    """
+    encoding = answer.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "", "gzip", "x-gzip"):
+        raise InputError(
+            f"`{shown}` answers in encoding `{encoding[:40]}`, which was not asked for",
+            hint="the proxy in front of the server must respect Accept-Encoding",
+        )
+    unpack = zlib.decompressobj(wbits=31) if encoding.endswith("gzip") else None
+    body = bytearray()
+    async for part in answer.aiter_raw():
+        try:
+            body += part if unpack is None else unpack.decompress(part, MAX_BODY_BYTES + 1 - len(body))
+        except zlib.error as error:
+            raise InputError(
+                f"`{shown}` answered damaged gzip: {error}",
+                hint="fetch it again; check the proxy in front of it",
+            ) from None
+        if len(body) > MAX_BODY_BYTES:
+            raise InputError(
+                f"`{shown}` answered more than {MAX_BODY_BYTES // 2**20} MiB",
+                hint="this is no page of metrics of one server; check the address",
+            )
+    if unpack is not None and not unpack.eof:
+        raise InputError(
+            f"`{shown}` answered gzip that ends too early",
+            hint="fetch it again; check the proxy in front of it",
+        )
+    return body
+
+
 def without_credentials(url: str) -> str:
-    """The address without user and password, for messages and labels."""
-    parts = urlsplit(url)
-    if "@" not in parts.netloc:
-        return url
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    """The address without user and password, for messages and labels; also of text that is no address."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        scheme, rest = "", url
+    end = min((at for mark in "/?#" if (at := rest.find(mark)) >= 0), default=len(rest))
+    # A password with a slash or a question mark in it must not show either.
+    host = rest.rpartition("@")[2] if "@" in rest[:end] or "@" in rest.partition("?")[0] else rest
+    return f"{scheme}{separator}{host}"
 
 
 def _status_error(shown: str, status: int) -> InputError:
@@ -155,6 +187,10 @@ def _connect_error(shown: str, error: Exception) -> InputError:
     text = str(error)
     lower = text.lower()
     if "certificate" in lower or "ssl" in lower or "tls" in lower:
+        if "wrong version number" in lower or "record layer" in lower:
+            return InputError(
+                f"`{shown}`: this port speaks no TLS", hint="use `http://`, or the port that serves HTTPS"
+            )
         why = "the certificate has expired" if "expired" in lower else text[:160]
         return InputError(
             f"`{shown}`: TLS failed: {why}",
@@ -186,10 +222,28 @@ def _tls(ca_file: Path | None) -> ssl.SSLContext | bool:
 
 def _secret(file: Path | None, variable: str) -> str | None:
     if file is None:
-        return os.environ.get(variable) or None
+        return _sendable(os.environ.get(variable, "").strip(), variable) or None
     try:
-        return file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
+        with file.open(encoding="utf-8") as stream:
+            text = stream.read(_MAX_SECRET + 1).strip()
+    except OSError as error:
         raise InputError(
-            f"file `{file}` cannot be read: {error}", hint="check its path and permissions"
+            f"file `{file}` cannot be read: {error.strerror}", hint="check its path and permissions"
         ) from None
+    except UnicodeDecodeError:
+        raise InputError(
+            f"file `{file}` is not text", hint="it must hold the secret and nothing else"
+        ) from None
+    if not text:
+        raise InputError(f"file `{file}` is empty", hint="it must hold the secret and nothing else")
+    return _sendable(text, str(file))
+
+
+def _sendable(text: str, where: str) -> str:
+    """The secret, if it can stand in a header; the message must not repeat it."""
+    if len(text) > _MAX_SECRET or not text.isascii() or not text.isprintable():
+        raise InputError(
+            f"the secret in `{where}` is too long, or has characters that no header can carry",
+            hint="it must be one line of plain ASCII text",
+        )
+    return text

@@ -40,20 +40,17 @@ async def _sample(
 ) -> Window:
     recorder, step = Recorder(), interval_for(seconds)
     async with client(how) as session:
-        began = time.monotonic()
-        due = began
-        while True:
-            try:
-                recorder.add(select(await sweep(urls, how, session), matchers))
-            except InputError as error:
-                if not recorder.times:
-                    raise
-                recorder.failed["a sweep in the window"] = error.message
-            now = time.monotonic()
-            progress(min(seconds, now - began))
-            if now - began >= seconds:
-                return recorder.window()
+        recorder.add(select(await sweep(urls, how, session), matchers))
+        began = due = time.monotonic()
+        while (now := time.monotonic()) - began < seconds:
+            progress(now - began)
             due = min(due + step, began + seconds)
             while (left := due - time.monotonic()) > 0:
                 await asyncio.sleep(min(left, 0.5))
                 progress(min(seconds, time.monotonic() - began))
+            try:
+                recorder.add(select(await sweep(urls, how, session), matchers))
+            except InputError as error:
+                recorder.failed["a sweep in the window"] = error.message
+        progress(seconds)
+        return recorder.window()

@@ -1,6 +1,7 @@
 """Where snapshots come from: saved files, a running server, or a fleet in one sweep."""
 
 import asyncio
+import codecs
 import gzip
 import io
 import re
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from warmset.errors import InputError
-from warmset.meters.http import Access, client, fetch, without_credentials
+from warmset.meters.http import MAX_CONNECTIONS, Access, client, fetch, without_credentials
 from warmset.meters.snapshot import Snapshot, merge, scrape
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 # A file may hold the pages of a whole fleet; a single server's page is bounded in http.py.
 MAX_FILE_BYTES = 512 * 2**20
-_CONCURRENT = 64
 _HOST_PORT = re.compile(r"[A-Za-z0-9_.\-\[\]:]+:\d{1,5}(/.*)?")
 
 
@@ -63,8 +63,10 @@ def read_file(path: str) -> Snapshot:
         raise InputError(
             f"`{path}` is empty", hint="the server was not up when the page was saved; save it again"
         )
+    # PowerShell's `>` writes UTF-16.
+    wide = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
-        text = raw.decode("utf-8")
+        text = raw.decode("utf-16" if wide else "utf-8")
     except UnicodeDecodeError:
         raise InputError(
             f"`{path}` is not text", hint="save a page with `warmset snapshot URL > FILE`"
@@ -106,7 +108,9 @@ async def sweep(urls: Sequence[str], how: Access, session: "httpx.AsyncClient | 
     if session is None:
         async with client(how) as opened:
             return await sweep(urls, how, opened)
-    gate = asyncio.Semaphore(_CONCURRENT)
+    gate = asyncio.Semaphore(MAX_CONNECTIONS)
+    # Parsing is pure computation: in a thread, other answers come in meanwhile, and their clocks run fairly.
+    parsing = asyncio.Lock()
 
     async def one(url: str) -> tuple[str, Snapshot | InputError]:
         shown = without_credentials(url)
@@ -114,9 +118,9 @@ async def sweep(urls: Sequence[str], how: Access, session: "httpx.AsyncClient | 
             try:
                 text = await fetch(session, url, how)
                 taken = time.time()
-                # Parsing is pure computation; let other answers come in between.
-                await asyncio.sleep(0)
-                snapshot = scrape(text, source=shown, time_seconds=taken)
+                async with parsing:
+                    snapshot = await asyncio.to_thread(scrape, text, source=shown, time_seconds=taken)
+                del text
                 if not snapshot.samples:
                     raise InputError(
                         f"`{shown}` serves no metrics of vLLM, SGLang or LMCache",
@@ -150,7 +154,8 @@ def _normal(text: str) -> str:
         port = parts.port
     except ValueError:
         raise InputError(
-            f"address `{text[:80]}` cannot be read", hint="write it like `http://host:8000`"
+            f"address `{without_credentials(text)[:80]}` cannot be read",
+            hint="write it like `http://host:8000`",
         ) from None
     if parts.scheme not in ("http", "https") or not parts.hostname or (port is not None and port == 0):
         raise InputError(
