@@ -8,13 +8,14 @@
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warmset.errors import InputError
 from warmset.geometry import Footprint, Geometry, load, load_or_uniform
 from warmset.geometry.catalogue import hub_id
-from warmset.plan.charge import all_replicated
+from warmset.plan.charge import NATIVE, all_replicated, pools, regions
 from warmset.plan.make import make_plan
 from warmset.plan.record import Plan
 from warmset.plan.request import PlanRequest, choose_engine
@@ -221,6 +222,10 @@ def devices(gpus: int | None, tp: int | None, pp: int, dp: int) -> int:
     return gpus // (pp * dp)
 
 
+# Endings of the backends that take a directory of their own.
+_ON_DISK = ("+disk", "+warmset")
+
+
 def launch_for(
     plan: Plan,
     *,
@@ -269,6 +274,8 @@ def launch_for(
             bytes_per_token_per_rank=plan.bytes_per_token_per_rank,
             block_tokens=plan.block_tokens,
             ranks_cache_the_same=plan.ranks_cache_the_same,
+            regions_per_rank=plan.regions_per_rank,
+            pools=plan.pools,
         )
     )
 
@@ -298,6 +305,13 @@ def launch(
     server, chosen = choose_engine(named, backend)
     tier_bytes = _bytes(tier, "tier")
     assert tier_bytes is not None
+    if "disk_path" in more and (
+        disk is None if chosen.startswith("lmcache") else not chosen.endswith(_ON_DISK)
+    ):
+        raise InputError(
+            f"disk path `{more['disk_path']}` has no use: backend `{chosen}` has no disk tier here",
+            hint="add `--disk-size SIZE`" if chosen.startswith("lmcache") else "use `--backend native+disk`",
+        )
     request = LaunchRequest(
         model=served_name(model),
         tier_bytes=tier_bytes,
@@ -314,23 +328,33 @@ def launch(
 def _model_facts(
     model: str | None, server: Engine, backend: str, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What the command must know of the model: its cost where the tier is counted in blocks, and whether all ranks
-    cache the same bytes where the tier is counted per rank. Nothing for a model that is not known.
+    """What the command must know of the model: its cost where the tier is counted in blocks, whether all ranks cache
+    the same bytes where it is counted per rank, and how the host places it. Nothing for a model that is not known.
+
+    Raises InputError for a deployment that the model cannot have: the server would not start.
     """
-    by_rank = backend == "lmcache-inprocess" and options.get("tp", 1) > 1
-    by_block = backend == "native" and "num_cpu_blocks" in server.extra_config_keys("OffloadingConnector")
-    if model is None or not (by_rank or by_block):
-        return {}
     try:
-        found = load(model)
+        found = None if model is None else load(model)
     except InputError:
+        found = None
+    if found is None:
         return {}
     given = {name: options[name] for name in ("kv_dtype", "tp", "pp", "block_size") if name in options}
-    cost = found.footprint(**given, hybrid_manager=False)
+    cost = found.footprint(**given)
+    if options.get("max_model_len") is not None:
+        cost.check_context(options["max_model_len"])
+    if server.server == "vllm" and not (
+        backend in NATIVE and server.default("hybrid_manager_with_connector") == "by_connector"
+    ):
+        # A model that needs the manager keeps it here; the notes say that the connector turns it off.
+        with suppress(InputError):
+            cost = found.footprint(**given, hybrid_manager=False)
     return {
         "bytes_per_token_per_rank": cost.per_rank.bytes_per_token,
         "block_tokens": cost.block_tokens,
         "ranks_cache_the_same": all_replicated(cost),
+        "regions_per_rank": regions(cost, server),
+        "pools": pools(cost, server) if backend == "hicache" else 1,
     }
 
 

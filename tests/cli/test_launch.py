@@ -73,3 +73,49 @@ def test_refusals(warmset, arguments, said, hinted):
     assert ran.out == ""
     assert said in ran.err
     assert hinted in ran.err.partition("hint:")[2]
+
+
+@pytest.mark.parametrize(
+    ("engine", "tp", "tier", "taken"),
+    [
+        ("0.25", 2, 80, 128),
+        ("0.25", 2, 64, 64),
+        ("0.25", 4, 80, 128),
+        ("0.32", 2, 80, 80),
+        ("0.16", 1, 33, 64),
+    ],
+)
+def test_host_memory_has_the_allocators_rounding_as_in_plan(warmset, engine, tp, tier, taken):
+    where = ("llama-3.1-8b", "--engine", f"vllm@{engine}", "--tp", tp, "-o", "json")
+    found = warmset("launch", *where, "--tier", f"{tier}GiB").json()
+    assert found["host_memory_bytes"] == taken * 2**30
+    assert any("rounded up to a power of two" in note for note in found["notes"]) == (taken > tier)
+    planned = warmset(
+        "plan", *where, "--hbm-kv", "28", "--sessions", tier, "--context", 8192, "--headroom", 0
+    ).json()
+    assert planned["tier"]["recommended_bytes"] == tier * 2**30
+    assert planned["tier"]["host_memory_bytes"] == taken * 2**30
+
+
+def test_two_kinds_of_cache_take_the_size_of_sglang_twice(warmset):
+    where = ("gemma-3-27b", "--engine", "sglang@0.5.23", "-o", "json")
+    found = warmset("launch", *where, "--tier", "40GB").json()
+    planned = warmset("plan", *where, "--hbm-kv", "20", "--sessions", 40, "--context", "32k").json()
+    times = planned["tier"]["host_memory_bytes"] / planned["tier"]["recommended_bytes"]
+    assert found["host_memory_bytes"] / found["tier_bytes"] == pytest.approx(times, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--tp", 3), "does not divide the model's 32 attention heads"),
+        (("--max-model-len", "1m"), "past the model's maximum of 131,072"),
+        (("--disk-path", "/mnt/kv"), "has no use: backend `native`"),
+        (("--disk-path", "/mnt/kv", "--backend", "lmcache"), "has no use: backend `lmcache`"),
+    ],
+)
+def test_what_the_server_would_refuse_or_ignore_is_refused(warmset, arguments, said):
+    ran = warmset("launch", "llama-3.1-8b", "--tier", "80", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert "\n\nhint: " in ran.err

@@ -13,32 +13,52 @@ from warmset.cli.options import BYTES, TOKENS, output_options
 @click.option(
     "--tier", "tier_bytes", type=BYTES, required=True, help="Host tier per replica, all ranks (230GiB)."
 )
-@click.option("--engine", "engine_name", help="Server and version; default: the newest known.")
+@click.option(
+    "--engine",
+    "engine_name",
+    metavar="SERVER@VERSION",
+    help="Such as vllm@0.32; the newest known vLLM by default.",
+)
 @click.option(
     "--backend",
-    default=None,
+    metavar="BACKEND",
     help="native, native+disk, native+object, native+warmset, lmcache, lmcache-inprocess or hicache; "
     "default: the server's own.",
 )
-@click.option("--as", "target", default="shell", show_default=True, help="shell, compose, helm or kserve.")
-@click.option("--tp", type=int, default=1, show_default=True, help="Tensor-parallel size.")
-@click.option("--pp", type=int, default=1, show_default=True, help="Pipeline-parallel size.")
 @click.option(
-    "--dp", type=int, default=1, show_default=True, help="Data-parallel replicas; each has its own tier."
+    "--as",
+    "target",
+    metavar="TARGET",
+    default="shell",
+    show_default=True,
+    help="shell, compose, helm or kserve.",
 )
-@click.option("--disk-path", default="/kv", show_default=True, help="Directory of the disk tier.")
+@click.option("--tp", type=int, metavar="N", default=1, show_default=True, help="Tensor-parallel size.")
+@click.option("--pp", type=int, metavar="N", default=1, show_default=True, help="Pipeline-parallel size.")
+@click.option(
+    "--dp",
+    type=int,
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="Data-parallel replicas; each has its own tier.",
+)
+@click.option("--disk-path", metavar="PATH", help="Directory of the disk tier.  [default: /kv]")
 @click.option("--disk-size", "disk_bytes", type=BYTES, help="Size of the disk tier per replica.")
 @click.option(
     "--object-store",
     "object_url",
+    metavar="URL",
     help="Object tier, s3://BUCKET/PREFIX; native+warmset also takes gs://, az:// and redis://.",
 )
-@click.option("--endpoint", help="URL of an object store other than AWS.")
-@click.option("--lmcache", "lmcache_version", help="Version of LMCache; default: the newest known.")
-@click.option("--kv-dtype", default="auto", show_default=True, help="Type of the KV cache.")
-@click.option("--block-size", type=int, help="Tokens per device block.")
+@click.option("--endpoint", metavar="URL", help="URL of an object store other than AWS.")
+@click.option(
+    "--lmcache", "lmcache_version", metavar="VERSION", help="Version of LMCache; default: the newest known."
+)
+@click.option("--kv-dtype", metavar="DTYPE", default="auto", show_default=True, help="Type of the KV cache.")
+@click.option("--block-size", type=int, metavar="TOKENS", help="Tokens per device block.")
 @click.option("--max-model-len", type=TOKENS, help="Longest context served.")
-@click.option("--port", type=int, help="Port of the server.")
+@click.option("--port", type=int, metavar="N", help="Port of the server.")
 @output_options()
 def command(
     model: str | None,
@@ -74,7 +94,7 @@ def command(
         engine=engine_name,
         backend=backend,
         lmcache=lmcache_version,
-        **options,
+        **{name: value for name, value in options.items() if name != "disk_path" or value is not None},
     )
     emit(form, lambda: report.payload(launch), lambda: report.document(launch), color=color)
 

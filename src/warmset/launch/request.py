@@ -51,6 +51,8 @@ class LaunchRequest:
         block_tokens: tokens per device block where the server chooses (with `bytes_per_token_per_rank`).
         ranks_cache_the_same: whether all ranks cache the same latents (MLA), of which LMCache in the workers stores
             the first rank's alone.
+        regions_per_rank: separate host tensors on each rank; vLLM that pins its tier rounds each of them up.
+        pools: how often SGLang takes the size that it is given (once for each kind of cache).
     """
 
     tier_bytes: int
@@ -73,6 +75,8 @@ class LaunchRequest:
     bytes_per_token_per_rank: Fraction | int | None = None
     block_tokens: int = 16
     ranks_cache_the_same: bool = False
+    regions_per_rank: int = 1
+    pools: int = 1
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -89,7 +93,7 @@ class LaunchRequest:
         if self.max_model_len is not None:
             _check_count("--max-model-len", self.max_model_len, 1 << 40)
         if self.port is not None:
-            _check_count("--port", self.port, 65535)
+            _check_count("--port", self.port, 65535, "8000")
         if self.model is not None and (
             not _PLAIN.fullmatch(self.model) or self.model.startswith("-") or self.model != self.model.strip()
         ):
@@ -98,9 +102,8 @@ class LaunchRequest:
                 hint="give a Hub id or a path",
             )
         if self.kv_dtype not in ("fp16", "bf16", *KV_DTYPES):
-            raise UnknownName(
-                "KV dtype", self.kv_dtype[:40], KV_DTYPES, hint="write it like `--kv-dtype fp8`"
-            )
+            known = ("fp16", "bf16", *KV_DTYPES)
+            raise UnknownName("KV dtype", self.kv_dtype[:40], known, hint="known: " + ", ".join(known))
         if not self.disk_path.startswith("/") or not _PLAIN.fullmatch(self.disk_path):
             raise InputError(
                 f"disk path `{self.disk_path[:80]}` is not an absolute path",
@@ -196,10 +199,11 @@ def _check_size(what: str, size_bytes: int) -> None:
         raise InputError(f"{what} of `{size_bytes}` bytes is absurdly large", hint="check the unit")
 
 
-def _check_count(name: str, value: int, maximum: int) -> None:
+def _check_count(name: str, value: int, maximum: int, usual: str = "1") -> None:
     if not 1 <= value <= maximum:
         raise InputError(
-            f"value of `{name}` `{value}` is not between 1 and {maximum}", hint=f"write it like `{name} 1`"
+            f"value of `{name}` `{value}` is not between 1 and {maximum}",
+            hint=f"write it like `{name} {usual}`",
         )
 
 

@@ -105,7 +105,7 @@ def _native(footprint: Footprint, context_tokens: int, server: Engine) -> Charge
         session_bytes=max(content, stored, footprint.pool_bytes_per_session(context_tokens) * copies),
         chunk_bytes=row_bytes,
         chunk_tokens=footprint.block_tokens,
-        regions=_regions(footprint, server),
+        regions=regions(footprint, server),
         copies_ratio=copies,
         conversions=tuple(conversions),
     )
@@ -151,8 +151,8 @@ def _hicache(footprint: Footprint, context_tokens: int, server: Engine) -> Charg
         conversions.append(
             f"every rank caches the same latents, and HiCache stores all {footprint.world} copies"
         )
-    pools = 2 if len(footprint.tables) > 1 and server.default("hicache_size_of_each_pool") else 1
-    if pools > 1:
+    doubled = pools(footprint, server)
+    if doubled > 1:
         conversions.append(
             f"this model has two kinds of cache, and {server} takes the whole size for each: twice the host memory"
         )
@@ -169,16 +169,21 @@ def _hicache(footprint: Footprint, context_tokens: int, server: Engine) -> Charg
         chunk_tokens=1,
         regions=1,
         copies_ratio=Fraction(1),
-        pools=pools,
+        pools=doubled,
         conversions=tuple(conversions),
     )
 
 
-def _regions(footprint: Footprint, server: Engine) -> int:
+def regions(footprint: Footprint, server: Engine) -> int:
     """Separate host tensors of one rank: one where all layers have one table, else one per layer of a group."""
     if server.version < _ONE_TENSOR_SINCE:
         return max(rank.layers for rank in footprint.ranks)
     return 1 if len(footprint.tables) == 1 else max(len(table.members) for table in footprint.tables)
+
+
+def pools(footprint: Footprint, server: Engine) -> int:
+    """How often SGLang takes the size that it is given: once for each kind of cache, in versions that do so."""
+    return 2 if len(footprint.tables) > 1 and server.default("hicache_size_of_each_pool") else 1
 
 
 def all_replicated(footprint: Footprint) -> bool:

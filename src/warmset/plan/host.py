@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from warmset.plan.charge import NATIVE, Charge
+from warmset.plan.charge import NATIVE
 from warmset.plan.record import Host
 from warmset.servers import Engine
 from warmset.units import GIB, format_gib
@@ -48,8 +48,12 @@ class Placement:
         return each // self.unit_bytes * self.unit_bytes * self.regions
 
 
-def placement(server: Engine, backend: str, charge: Charge, ranks: int, chunk_bytes: int) -> Placement:
-    """How `backend` places its tier in this version."""
+# Rounding below this share of a tier is nobody's concern.
+_WORTH_SAYING = 1.01
+
+
+def placement(server: Engine, backend: str, ranks: int, regions_per_rank: int, pools: int) -> Placement:
+    """How `backend` places its tier in this version; `regions_per_rank` and `pools` as in `Charge`."""
     if backend == "hicache":
         return Placement(
             shared_memory=False,
@@ -57,8 +61,8 @@ def placement(server: Engine, backend: str, charge: Charge, ranks: int, chunk_by
             regions=ranks,
             unit_bytes=_HICACHE_UNIT,
             how="pinned memory of each rank, in whole units of 10^9 bytes per rank"
-            + (" for each of its two pools" if charge.pools > 1 else ""),
-            pools=charge.pools,
+            + (" for each of its two pools" if pools > 1 else ""),
+            pools=pools,
         )
     if backend not in NATIVE:
         return Placement(
@@ -80,7 +84,7 @@ def placement(server: Engine, backend: str, charge: Charge, ranks: int, chunk_by
             unit_bytes=1,
             how=f"one file in {DEV_SHM} for all ranks",
         )
-    regions = ranks * charge.regions
+    regions = ranks * regions_per_rank
     return Placement(
         shared_memory=False,
         power_of_two=True,
@@ -88,6 +92,17 @@ def placement(server: Engine, backend: str, charge: Charge, ranks: int, chunk_by
         unit_bytes=1,
         how=f"{regions} pinned tensor{'s' if regions > 1 else ''}, each rounded up to a power of two by PyTorch "
         "(until vLLM 0.27)",
+    )
+
+
+def rounding(placed: Placement, tier_bytes: int) -> str | None:
+    """What to say where the host gives notably more than the tier's size."""
+    taken = placed.host_bytes(tier_bytes)
+    if not tier_bytes or taken <= tier_bytes * _WORTH_SAYING:
+        return None
+    return (
+        f"the host gives {format_gib(taken)} for a tier of {format_gib(tier_bytes)}: {placed.how}; a tier of "
+        f"{format_gib(placed.tier_within(taken))} takes no more"
     )
 
 

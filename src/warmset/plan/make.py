@@ -47,7 +47,7 @@ def make_plan(request: PlanRequest) -> Plan:
     attached = _demand(request, footprint)
     charged = charge(footprint, request.context_tokens, server, backend, lmcache)
     stores, store_notes = _stores(request, footprint, charged, gpu, backend)
-    placed = placement(server, backend, charged, request.ranks, charged.chunk_bytes)
+    placed = placement(server, backend, request.ranks, charged.regions, charged.pools)
     where = host(
         request.host_ram_bytes,
         request.container_limit_bytes,
@@ -99,6 +99,8 @@ def make_plan(request: PlanRequest) -> Plan:
         asked_kv_dtype=request.kv_dtype,
         bytes_per_token_per_rank=Fraction(alone.per_rank.bytes_per_token),
         ranks_cache_the_same=all_replicated(alone),
+        regions_per_rank=charged.regions,
+        pools=charged.pools,
         decision=outcome.decision,
         demand=demand,
         device=found.device,

@@ -196,7 +196,8 @@ class Plan:
     """One decision with everything it rests on.
 
     `block_size`, `max_model_len` and `asked_kv_dtype` are what a command must say: the first two only where the
-    user asked for them. `ranks_cache_the_same` where all ranks hold the same latents. `kv_dtype` is what
+    user asked for them. `ranks_cache_the_same` where all ranks hold the same latents; `regions_per_rank`
+    and `pools` tell how the backend places its tier on the host. `kv_dtype` is what
     `asked_kv_dtype` comes down to for this model.
     """
 
@@ -215,6 +216,8 @@ class Plan:
     asked_kv_dtype: str
     bytes_per_token_per_rank: Fraction
     ranks_cache_the_same: bool
+    regions_per_rank: int
+    pools: int
     decision: Decision
     demand: Demand
     device: Device

@@ -3,15 +3,13 @@
 from warmset.plan.charge import NATIVE
 from warmset.plan.decide import Outcome
 from warmset.plan.device import Budget
-from warmset.plan.host import DEV_SHM, HOST_RAM_SHARE, Placement, dev_shm_advice
+from warmset.plan.host import DEV_SHM, HOST_RAM_SHARE, Placement, dev_shm_advice, rounding
 from warmset.plan.record import BreakEven, Tier
 from warmset.plan.request import PlanRequest
 from warmset.servers import Engine
 from warmset.units import format_gib, format_tokens
 
 _DEVICES_PER_NODE = 8
-# Rounding below this share of a tier is nobody's concern.
-_WORTH_SAYING = 1.01
 
 
 def assumptions(
@@ -54,11 +52,9 @@ def notes(
             else f"the device budget is an estimate between {format_gib(device.low_bytes)} and "
             f"{format_gib(device.high_bytes)}, and the size depends on it"
         )
-    if tier.recommended_bytes and tier.host_memory_bytes > tier.recommended_bytes * _WORTH_SAYING:
-        said.append(
-            f"the host gives {format_gib(tier.host_memory_bytes)} for a tier of {format_gib(tier.recommended_bytes)}: "
-            f"{placed.how}; a tier of {format_gib(placed.tier_within(tier.host_memory_bytes))} takes no more"
-        )
+    rounded = rounding(placed, tier.recommended_bytes)
+    if rounded is not None:
+        said.append(rounded)
     advice = dev_shm_advice(server, tier.dev_shm_bytes * request.dp, request.dev_shm_bytes)
     if advice is not None:
         said.append(advice)

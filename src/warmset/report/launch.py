@@ -49,15 +49,10 @@ def document(launch: Launch) -> Document:
                     tuple((c.setting, c.value, c.unit, c.text) for c in launch.conversions),
                     frozenset({1}),
                 ),
-                Facts(
-                    (
-                        ("host memory of all tiers", format_gib(launch.host_memory_bytes), ""),
-                        ("of it in /dev/shm", format_gib(launch.shm_bytes), ""),
-                    )
-                ),
             ),
         )
     )
+    sections.append(Section("On the host", (_host_memory(launch),)))
     sections.append(Section("Notes", (Bullets(launch.notes),)))
     return Document(
         Line(
@@ -67,3 +62,17 @@ def document(launch: Launch) -> Document:
         ),
         tuple(sections),
     )
+
+
+def _host_memory(launch: Launch) -> Facts:
+    replicas = launch.request.dp
+    rows = [
+        (
+            "memory",
+            format_gib(launch.host_memory_bytes),
+            f"the tiers of all {replicas} replicas" if replicas > 1 else "",
+        )
+    ]
+    if launch.shm_bytes:
+        rows.append(("of it in /dev/shm", format_gib(launch.shm_bytes), ""))
+    return Facts(tuple(rows))

@@ -171,8 +171,9 @@ def document(plan: Plan, launch: "Launch | None") -> Document:
     sections.append(Section("Loading against computing again", (_break_even(plan.break_even),)))
     sections.append(Section("Assumed", (Bullets(plan.assumptions),)))
     # The launch's own notes say what /dev/shm must hold, unless the one that was named is too small.
+    typed = () if launch is None else launch.notes
     said = launch is not None and launch.shm_bytes > 0 and plan.host.dev_shm_bytes is None
-    own = (note for note in plan.notes if not (said and note.startswith(DEV_SHM)))
+    own = (note for note in plan.notes if note not in typed and not (said and note.startswith(DEV_SHM)))
     notes = (*plan.tier.conversions, *own)
     if notes:
         sections.append(Section("Notes", (Bullets(notes),)))

@@ -86,7 +86,7 @@ def _write_block(out: Console, block: Block) -> None:
 
 def _indented(block: Text | RichTable) -> Padding:
     """Two blanks before every line, wrapped ones too."""
-    return Padding(block, (0, 0, 0, 2), expand=False)
+    return Padding(block, (0, 0, 0, 2))
 
 
 def _table(block: Table) -> RichTable:

@@ -46,13 +46,18 @@ def parts(request: LaunchRequest) -> Parts:
             IMAGE.format(engine.version),
             request.port or engine.default("default_port"),
         ),
-        host_memory_bytes=int(size.value) * GB * request.devices,
+        host_memory_bytes=int(size.value) * GB * request.devices * request.pools,
         conversions=(size,),
         notes=(
             "the host pool of each rank must be larger than its device pool, or SGLang refuses to start",
             "--hicache-size counts 10^9 bytes for each rank and overrides --hicache-ratio",
             f"pages are written by the policy `{engine.default('hicache_write_policy')}`, this version's default",
             "SGLang exports metrics only with --enable-metrics, which is set",
+            *(
+                (f"this model has two kinds of cache, and {engine} takes the whole size for each",)
+                if request.pools > 1
+                else ()
+            ),
         ),
     )
 

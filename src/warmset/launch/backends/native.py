@@ -8,6 +8,7 @@ from warmset.launch.backends.vllm_server import hybrid_notes, surface_of, vllm_p
 from warmset.launch.parts import Conversion, Parts
 from warmset.launch.request import LaunchRequest
 from warmset.launch.surface import Surface
+from warmset.plan.host import Placement, placement, rounding
 from warmset.servers import Engine
 from warmset.units import format_gib
 
@@ -39,15 +40,31 @@ def parts(request: LaunchRequest) -> Parts:
     return Parts(
         server=vllm_process(request, surface, transfer_config=transfer_config, tier_flags=flags),
         transfer_config=transfer_config,
-        host_memory_bytes=request.tier_bytes * request.dp,
+        host_memory_bytes=host_memory_bytes(request),
         shm_bytes=shm_bytes,
         conversions=(conversion,),
         notes=(
             *platform_notes(engine),
             *shm_notes(engine, shm_bytes, "CPUOffloadingSpec"),
+            *rounding_notes(request),
             *hybrid_notes(request, CONNECTOR),
         ),
     )
+
+
+def host_memory_bytes(request: LaunchRequest) -> int:
+    """What the host gives for the tiers of all data-parallel replicas, the allocator's rounding included."""
+    return _placement(request).host_bytes(request.tier_bytes) * request.dp
+
+
+def rounding_notes(request: LaunchRequest) -> tuple[str, ...]:
+    """What to say where that is notably more than the tier's size."""
+    said = rounding(_placement(request), request.tier_bytes)
+    return () if said is None else (said,)
+
+
+def _placement(request: LaunchRequest) -> Placement:
+    return placement(request.engine, request.backend, request.ranks, request.regions_per_rank, request.pools)
 
 
 def host_tier(request: LaunchRequest, surface: Surface) -> tuple[dict[str, Any], Conversion]:

@@ -5,8 +5,10 @@ from urllib.parse import quote, urlsplit
 
 from warmset.launch.backends.native import (
     CONNECTOR,
+    host_memory_bytes,
     host_tier,
     platform_notes,
+    rounding_notes,
     shared_memory_bytes,
     shm_notes,
 )
@@ -128,7 +130,7 @@ def _parts(request: LaunchRequest, tier: dict[str, Any], notes: tuple[str, ...],
     return Parts(
         server=vllm_process(request, surface, transfer_config=config, env=env),
         transfer_config=config,
-        host_memory_bytes=request.tier_bytes * request.dp,
+        host_memory_bytes=host_memory_bytes(request),
         shm_bytes=shm_bytes,
         conversions=(conversion,),
         notes=(
@@ -136,6 +138,7 @@ def _parts(request: LaunchRequest, tier: dict[str, Any], notes: tuple[str, ...],
             *shm_notes(request.engine, shm_bytes, SPEC),
             *seed_notes,
             *notes,
+            *rounding_notes(request),
             *hybrid_notes(request, CONNECTOR),
         ),
         **rest,
