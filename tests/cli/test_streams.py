@@ -104,6 +104,27 @@ def test_bad_numbers_are_named_in_plain_words(warmset: Callable, words: tuple[st
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "said", "hinted"),
+    [
+        ((), "no command is given", "name one: plan, footprint"),
+        (("tier",), "no command is given", "name one: bench, doctor, gc"),
+        (
+            ("trace", "generate"),
+            "missing argument: one of `chat`, `agent`, `rag`, `noreuse`",
+            "see `warmset trace",
+        ),
+        (("check", "--explain"), "option `--explain` requires an argument", "see `warmset check --help`"),
+    ],
+)
+def test_what_is_missing_is_named(warmset: Callable, words: tuple[str, ...], said: str, hinted: str) -> None:
+    ran = warmset(*words)
+    if ran.code == 0:
+        pytest.skip("older click shows the help of a group")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"error: {said}\n\nhint: {hinted}")
+
+
 def test_a_missing_option_says_what_it_is(warmset: Callable) -> None:
     ran = warmset("launch", "llama-3.1-8b")
     assert ran.code == 2

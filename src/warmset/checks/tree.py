@@ -143,7 +143,9 @@ def documents(source: Source, text: Text | None = None) -> list[Node]:
         problem = str(getattr(error, "problem", None) or error).splitlines()[0][:200]
         raise InputError(
             f"`{source.name}` is not valid YAML{where}: {problem}",
-            hint="a Helm template must be rendered first (`helm template`)" if "{{" in content else None,
+            hint="a Helm template must be rendered first (`helm template`)"
+            if "{{" in content
+            else "repair the file there, or leave it out",
         ) from None
     if text is not None:
         _rebase(roots, source, text)

@@ -97,7 +97,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         if debug:
             raise
-        return _complain(InputError.exit_code, *of_click(error))
+        asked = "warmset " + arguments[0] if arguments and arguments[0] in COMMANDS else "warmset"
+        return _complain(InputError.exit_code, *of_click(error, asked))
     except BrokenPipeError:
         # The reader went away (`| head`): not an error, and nothing more may be written.
         give_up_output()

@@ -14,6 +14,7 @@ _OUTPUT_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, 
 _RANGE = re.compile(
     r"(\S+) is not in the range (?:(?P<low>[^<x]+)(?P<low_sign><=?))?x(?:(?P<sign>[<>]=?)(?P<high>\S+))?"
 )
+_CHOICE = re.compile(r"argument `\{(.*)\}`(?:\. Choose from:.*)?", re.DOTALL)
 
 
 class Words(NamedTuple):
@@ -23,10 +24,13 @@ class Words(NamedTuple):
     hint: str | None
 
 
-def of_click(error: click.ClickException) -> Words:
-    """Click's own usage errors in our form."""
+def of_click(error: click.ClickException, asked: str) -> Words:
+    """Click's own usage errors in our form; `asked` is the command, where the error does not name it."""
     context = getattr(error, "ctx", None)
-    see = f"see `{context.command_path if context is not None else 'warmset'} --help`"
+    see = f"see `{context.command_path if context is not None else asked} --help`"
+    if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
+        names = ", ".join(context.command.list_commands(context))
+        return Words("no command is given", f"name one: {names}; {see}")
     if isinstance(error, click.NoSuchOption):
         offered = UnknownName("option", error.option_name, error.possibilities or (), hint=see)
         return Words(offered.message, offered.hint)
@@ -34,12 +38,18 @@ def of_click(error: click.ClickException) -> Words:
     message = re.sub(r"is not a valid integer( range)?$", "is not a whole number", message)
     message = re.sub(r"is not a valid float( range)?$", "is not a number", message)
     message = _RANGE.sub(_range_words, message)
+    message = _CHOICE.sub(_choice_words, message)
     parameter = getattr(error, "param", None)
     message = message[:1].lower() + message[1:]
     if isinstance(error, click.MissingParameter) and isinstance(parameter, click.Option) and parameter.help:
         wanted = f"{parameter.opts[-1]} {parameter.metavar or parameter.type.name.upper()}"
         return Words(message, f"add `{wanted}`: {parameter.help.rstrip('.')}; {see}")
     return Words(message, see)
+
+
+def _choice_words(match: re.Match[str]) -> str:
+    """An argument that is one of a few words."""
+    return "argument: one of " + ", ".join(f"`{word}`" for word in match[1].split("|"))
 
 
 def _range_words(match: re.Match[str]) -> str:

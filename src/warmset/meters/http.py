@@ -121,7 +121,7 @@ async def fetch(
         ) from None
     except httpx.ConnectError as error:
         raise _connect_error(shown, error) from None
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, OverflowError, ExceptionGroup) as error:
         raise InputError(
             f"`{shown}` gave no usable answer: {type(error).__name__}: {str(error)[:120]}",
             hint="check that this port speaks HTTP (or HTTPS) and serves `/metrics`",

@@ -1,5 +1,6 @@
 """Sizes in the wrong unit."""
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -9,6 +10,8 @@ from warmset.checks.text import Spot
 from warmset.units import GIB, format_bytes
 
 _WITH_UNIT = re.compile(r"\s*[0-9][0-9_.]*\s*([KMGTkmgt]i?[Bb]?)\s*")
+# Plainly meant as a value, not a placeholder such as `{{ .Values.size }}` or `<SIZE>`.
+_WORD = re.compile(r"[A-Za-z0-9_.+-]+")
 # Above this a figure in GiB, and below this a figure in bytes, is in another unit.
 _TOO_MANY_GIB = 65_536
 _TOO_FEW_BYTES = 2**20
@@ -26,6 +29,10 @@ def check(case: Case) -> Iterator[Answer]:
         ("--cpu-offload-gb", "GiB"),
     ):
         flag = case.launch.flag(name)
+        if flag is not None and flag.value is None and case.launch.complete:
+            yield Hit(
+                f"`{name}` has no value: the server stops at its start", flag.word, fix=f"{name} {unit}"
+            )
         if flag is not None and flag.value is not None and flag.value.known:
             text = flag.value.value
             if name == "--hicache-size" and re.fullmatch(r"\d+\.\d+", text):
@@ -85,8 +92,12 @@ def _gib(text: str, at: Spot, name: str, unit: str, most: int) -> Iterator[Answe
     try:
         number_ = float(text)
     except ValueError:
+        if _WORD.fullmatch(text):
+            yield Hit(f"`{name}` wants a plain number of {unit}, and `{text[:40]}` is none", at)
         return
-    if number_ > most:
+    if not math.isfinite(number_):
+        yield Hit(f"`{name}` wants a plain number of {unit}, and `{text[:40]}` is none", at)
+    elif number_ > most:
         guess = format_bytes(number_) if number_ > 2**24 else f"{number_ / 1024:g} GiB if it was meant in MiB"
         in_gib = number_ / GIB if number_ > 2**24 else number_ / 1024
         yield Hit(
