@@ -8,7 +8,6 @@ import re
 import socket
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
 
 # A file may hold the pages of a whole fleet; a single server's page is bounded in http.py.
 MAX_FILE_BYTES = 512 * 2**20
+# Characters of fetched pages that wait to be read.
+_MOST_HELD = 2**28
 _HOST_PORT = re.compile(r"[A-Za-z0-9_.\-\[\]:]+:\d{1,5}(/.*)?")
 
 
@@ -45,7 +46,7 @@ def read_file(path: str) -> Snapshot:
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(
-            f"`{path}` cannot be read: {reason}",
+            f"`{without_credentials(path)}` cannot be read: {reason}",
             hint="save a page first: `warmset snapshot http://localhost:8000 > before.prom`",
         ) from None
     if raw[:2] == b"\x1f\x8b":
@@ -108,36 +109,62 @@ async def sweep(urls: Sequence[str], how: Access, session: "httpx.AsyncClient | 
     if session is None:
         async with client(how) as opened:
             return await sweep(urls, how, opened)
-    gate = asyncio.Semaphore(MAX_CONNECTIONS)
-    # Parsing is pure computation: in a thread, other answers come in meanwhile, and their clocks run fairly.
-    parsing = asyncio.Lock()
+    gate = asyncio.Semaphore(_connections())
+    answers: dict[str, Snapshot | InputError] = {}
+    fetched: list[tuple[str, str, float]] = []
 
-    async def one(url: str) -> tuple[str, Snapshot | InputError]:
+    def read_fetched() -> None:
+        while fetched:
+            shown, text, taken = fetched.pop()
+            answers[shown] = _page(shown, text, taken)
+
+    async def one(url: str) -> None:
         shown = without_credentials(url)
         async with gate:
             try:
                 text = await fetch(session, url, how)
-                taken = time.time()
-                async with parsing:
-                    snapshot = await asyncio.to_thread(scrape, text, source=shown, time_seconds=taken)
-                del text
-                if not snapshot.samples:
-                    raise InputError(
-                        f"`{shown}` serves no metrics of vLLM, SGLang or LMCache",
-                        hint="check the port; SGLang needs `--enable-metrics`",
-                    )
             except InputError as error:
-                return shown, error
-            return shown, replace(snapshot, time_seconds=snapshot.time_seconds or taken)
+                answers[shown] = error
+                return
+        # Reading a page is pure computation, and would hold up the other answers while their clocks run: it waits until
+        # all are in, unless they grow too large to be kept.
+        fetched.append((shown, text, time.time()))
+        if sum(len(text) for _, text, _ in fetched) > _MOST_HELD:
+            read_fetched()
 
-    answers = await asyncio.gather(*(one(url) for url in urls))
-    good = [(_instance(url), s) for url, s in answers if isinstance(s, Snapshot)]
-    bad = [(_instance(url), e) for url, e in answers if isinstance(e, InputError)]
+    await asyncio.gather(*(one(url) for url in urls))
+    read_fetched()
+    pages = [(url, answers[url]) for url in dict.fromkeys(map(without_credentials, urls))]
+    good = [(_instance(url), s) for url, s in pages if isinstance(s, Snapshot)]
+    bad = [(_instance(url), e) for url, e in pages if isinstance(e, InputError)]
     if not good:
         first = bad[0][1]
         more = f" (and {len(bad) - 1} more servers failed)" if len(bad) > 1 else ""
         raise InputError(first.message + more, hint=first.hint)
     return merge(good, ((instance, error.message) for instance, error in bad))
+
+
+def _page(shown: str, text: str, taken: float) -> Snapshot | InputError:
+    try:
+        snapshot = scrape(text, source=shown, time_seconds=taken)
+    except InputError as error:
+        return error
+    if not snapshot.samples:
+        return InputError(
+            f"`{shown}` serves no metrics of vLLM, SGLang or LMCache",
+            hint="check the port; SGLang needs `--enable-metrics`",
+        )
+    return snapshot
+
+
+def _connections() -> int:
+    """How many servers are asked at once: files that the process may open bound it."""
+    try:
+        import resource
+    except ImportError:  # not on every platform
+        return MAX_CONNECTIONS
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return max(1, min(MAX_CONNECTIONS, allowed - 64)) if allowed > 0 else MAX_CONNECTIONS
 
 
 def _instance(url: str) -> str:
@@ -168,14 +195,15 @@ def _normal(text: str) -> str:
 
 def _resolve(text: str) -> tuple[str, ...]:
     """All addresses behind a name: `dns:vllm-headless.prod.svc:8000`."""
+    shown = without_credentials(text)[:80]
     host, separator, port = text.removeprefix("dns:").removeprefix("//").rpartition(":")
     if not separator or not port.isdigit() or not host:
-        raise InputError(f"`{text[:80]}` has no port", hint="write it like `dns:vllm-headless.prod.svc:8000`")
+        raise InputError(f"`{shown}` has no port", hint="write it like `dns:vllm-headless.prod.svc:8000`")
     try:
         answers = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
     except (OSError, UnicodeError, OverflowError):
         raise InputError(
-            f"`{text[:80]}`: the host name is not known", hint="check the name of the headless service"
+            f"`{shown}`: the host name is not known", hint="check the name of the headless service"
         ) from None
     ips = sorted({str(answer[4][0]) for answer in answers})
     return tuple(f"http://{f'[{ip}]' if ':' in ip else ip}:{port}/metrics" for ip in ips)
