@@ -13,6 +13,9 @@ _FLAGS = (
     "--hicache-storage-backend-extra-config",
     "--l2-adapter",
 )
+_MAX_REPAIR = 4_000
+_PYTHON = {"True": "true", "False": "false", "None": "null"}
+_OUTSIDE = r"(?<=[:,\[\s])(?:{})(?=\s*[,}}\]])"
 
 
 def check(case: Case) -> Iterator[Answer]:
@@ -39,9 +42,44 @@ def check(case: Case) -> Iterator[Answer]:
 
 
 def _corrected(kv: KV) -> str | None:
-    if kv.word is None or kv.error is None or "comma" not in kv.error:
+    """The flag with what was probably meant; None where no repair makes a JSON object of it."""
+    if kv.word is None or len(kv.word.value) > _MAX_REPAIR:
         return None
-    return "--kv-transfer-config '" + re.sub(r",(\s*[}\]])", r"\1", kv.word.value)[:400] + "'"
+    text = kv.word.value.strip()
+    for repair in (_commas, _braces, _words, _ends):
+        text = repair(text)
+        if _is_object(text) and "'" not in text:
+            return f"--kv-transfer-config '{text}'"
+    return None
+
+
+def _commas(text: str) -> str:
+    return re.sub(r",(\s*[}\]])", r"\1", text)
+
+
+def _braces(text: str) -> str:
+    return "{" + text[1:-1] + "}" if text[:1] == "(" and text[-1:] == ")" else text
+
+
+def _words(text: str) -> str:
+    """Python's words and quotes as JSON's, and quotes around names that have lost them."""
+    if '"' not in text:
+        text = text.replace("'", '"')
+    text = re.sub(_OUTSIDE.format("True|False|None"), lambda m: _PYTHON[m[0]], text)
+    return text if '"' in text else re.sub(r"(?!(?:true|false|null)\b)[A-Za-z_/][\w./-]*", r'"\g<0>"', text)
+
+
+def _ends(text: str) -> str:
+    return text + "}" * max(0, text.count("{") - text.count("}"))
+
+
+def _is_object(text: str) -> bool:
+    import json
+
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _edit(kv: KV) -> Edit | None:
