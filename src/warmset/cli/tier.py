@@ -7,11 +7,26 @@ from typing import Any
 import click
 
 from warmset.cli.options import BYTES, DURATION, TOKENS, F, output_options, talk
-from warmset.errors import GateFailed, InputError, Undecided
+from warmset.errors import GateFailed, InputError, Undecided, WarmsetError
 from warmset.report.emit import emit
 
+_EPILOG = "Exit status: 0 done, 2 bad usage or input, 3 the store does not answer or refuses."
 
-@click.group()
+
+class _Group(click.Group):
+    """Names the command that looks into a store, where an error of one says no more."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Like click's."""
+        try:
+            return super().invoke(ctx)
+        except WarmsetError as error:
+            if error.hint is None and error.exit_code == Undecided.exit_code:
+                error.hint = "`warmset tier doctor STORE` tries all that a tier needs, step by step"
+            raise
+
+
+@click.group(cls=_Group)
 def command() -> None:
     """Look into, measure and tend a store below RAM: a disk, an object store, Redis.
 
@@ -39,7 +54,7 @@ def _store_options(function: F) -> F:
                 help="Certificate authority that the store's certificate is checked against.",
             ),
             click.option(
-                "--timeout", type=DURATION, default=5.0, show_default="5s", help="Bound of one request."
+                "--timeout", type=DURATION, default=5.0, help="Bound of one request.  [default: 5s]"
             ),
         ]
     ):
@@ -67,13 +82,15 @@ def _open(url: str, endpoint: str | None, region: str | None, ca_file: Path | No
     from warmset.tiers.url import StoreOptions, open_store
 
     if url.startswith("file://") and not Path(url.removeprefix("file://")).is_dir():
-        raise InputError(f"`{url}` is not a directory", hint=f"mkdir -p {url.removeprefix('file://')}")
+        path = Path(url.removeprefix("file://"))
+        hint = "name a directory" if path.exists() else f"mkdir -p {path}"
+        raise InputError(f"`{url}` is not a directory", hint=hint)
     return open_store(
         url, StoreOptions(endpoint=endpoint, region=region, ca_file=ca_file, timeout_seconds=timeout)
     )
 
 
-@command.command()
+@command.command(epilog=_EPILOG)
 @_store_options
 @click.option("--prefix", default="", help="Only keys that start with this.")
 @click.option(
@@ -102,7 +119,7 @@ def ls(prefix: str, limit: int, form: str, color: str, quiet: bool, **where: Any
     )
 
 
-@command.command()
+@command.command(epilog=_EPILOG)
 @_store_options
 @click.option("--prefix", default="", help="Only keys that start with this.")
 @output_options()
@@ -120,7 +137,7 @@ def stats(prefix: str, form: str, color: str, quiet: bool, **where: Any) -> None
     emit(form, lambda: stats_payload(url, found), lambda: stats_document(url, found), color=color)
 
 
-@command.command()
+@command.command(epilog=_EPILOG)
 @_store_options
 @click.option("--prefix", default="", help="Only keys that start with this.")
 @click.option(
@@ -203,12 +220,18 @@ def verify(
     )
     emit(form, lambda: scrub_payload(url, found), lambda: scrub_document(url, found), color=color)
     if found.corrupt:
-        raise GateFailed(f"{len(found.corrupt)} corrupt object(s) in `{url}`")
+        raise GateFailed(
+            f"{len(found.corrupt)} corrupt object(s) in `{url}`",
+            hint="`--delete-corrupt` deletes them; where nearly all are, this is not a store of the warmset tier",
+        )
     if found.unreadable:
-        raise Undecided(f"{len(found.unreadable)} object(s) in `{url}` could not be read")
+        raise Undecided(
+            f"{len(found.unreadable)} object(s) in `{url}` could not be read",
+            hint=f"`warmset tier doctor {url}` shows what the store refuses",
+        )
 
 
-@command.command()
+@command.command(epilog=_EPILOG)
 @_store_options
 @click.option("--block", type=BYTES, help="Size of one stored block; or give --model.")
 @click.option("--model", help="Model whose blocks are stored (name, path or Hub id).")
@@ -223,10 +246,15 @@ def verify(
     "--context",
     type=TOKENS,
     default=8192,
-    show_default="8k",
-    help="Prompt at which the prefill speed is estimated.",
+    help="Prompt at which the prefill speed is estimated.  [default: 8192]",
 )
-@click.option("--objects", type=click.IntRange(1, 100_000), default=64, show_default=True)
+@click.option(
+    "--objects",
+    type=click.IntRange(1, 100_000),
+    default=64,
+    show_default=True,
+    help="Blocks to write, read and delete again.",
+)
 @click.option(
     "--concurrency", type=click.IntRange(1, 256), help="Calls at once; the store's own number if not given."
 )
@@ -320,7 +348,9 @@ def doctor(form: str, color: str, quiet: bool, **where: Any) -> None:
     found, url = examine(_open(**where)), where["url"]
     emit(form, lambda: doctor_payload(url, found), lambda: doctor_document(url, found), color=color)
     if any(e.status == "failed" for e in found):
-        raise GateFailed(f"`{url}` cannot serve as a tier")
+        raise GateFailed(
+            f"`{url}` cannot serve as a tier", hint="each line marked `failed` says what the store lacks"
+        )
 
 
 def _prefill_speed(model: str | None, gpu: str, kv_dtype: str, tp: int, context: int) -> float | None:
