@@ -93,6 +93,7 @@ class Names:
 class _Running:
     blocks: list[int]
     prompt_chunks: list[Key]
+    offered_chunks: int
     observed: list[tuple[int, Key]]
     keys: Sequence[Key]
     computed_tokens: int
@@ -142,7 +143,7 @@ class _Engine:
         chunks = [keys[i] for i in range(per_chunk - 1, prompt_blocks, per_chunk)]
         blocks = self._device.take_hits(keys[: (prompt_tokens - 1) // size])
         local = len(blocks)
-        loaded_chunks = 0
+        loaded_chunks = offered_chunks = 0
         observed: list[tuple[int, Key]] = []
         if self._host is not None:
             first = local // per_chunk
@@ -158,9 +159,12 @@ class _Engine:
         self._device.name(blocks[reached:prompt_blocks], keys[reached:prompt_blocks])
         if self._host is not None:
             offered = list(enumerate(chunks))[loaded_chunks:]
-            self._host.offer([key for _, key in offered])
+            taken = self._host.offer([key for _, key in offered])
+            offered_chunks = len(chunks) if taken else loaded_chunks
             observed += offered
-        self._running.append(_Running(blocks, chunks, observed, keys, computed_tokens, session))
+        self._running.append(
+            _Running(blocks, chunks, offered_chunks, observed, keys, computed_tokens, session)
+        )
         return local * size, (reached - local) * size
 
     def _finish(self, request: _Running) -> None:
@@ -174,7 +178,9 @@ class _Engine:
             if not self._tiers.prompt_only:
                 chunks = [request.keys[i] for i in range(per_chunk - 1, len(request.keys), per_chunk)]
                 for position in range(len(request.prompt_chunks), len(chunks)):
-                    self._host.offer([chunks[position]])
+                    # What was refused before is offered again, all together.
+                    if self._host.offer(chunks[request.offered_chunks : position + 1]):
+                        request.offered_chunks = position + 1
                     request.observed.append((position, chunks[position]))
             self._host.touch([key for _, key in sorted(request.observed)])
         self._device.release(request.blocks)
@@ -265,8 +271,8 @@ class HostTier:
             count += 1
         return count
 
-    def offer(self, keys: Sequence[Key]) -> None:
-        """Store what is missing; nothing when it would not all fit."""
+    def offer(self, keys: Sequence[Key]) -> bool:
+        """Store what is missing; nothing, and False, when it would not all fit."""
         missing = [key for key in keys if key not in self._recency]
         evict = len(self._recency) + len(missing) - self._capacity
         if evict > 0:
@@ -278,11 +284,12 @@ class HostTier:
                 if key not in kept:
                     victims.append(key)
             if len(victims) < evict:
-                return
+                return False
             for key in victims:
                 del self._recency[key]
         for key in missing:
             self._recency[key] = None
+        return True
 
     def touch(self, keys: Sequence[Key]) -> None:
         """Make keys recent that are here, the first one most."""
