@@ -1,0 +1,183 @@
+"""Predictions against vLLM's own scheduler and offloading manager: random traffic and sizes, no server, no model."""
+
+import random
+
+import pytest
+
+from warmset.lab.backends import HostTier, transfer_config
+from warmset.lab.model import ModelShape, write_model
+from warmset.lab.predict import Tiers, predict
+from warmset.lab.workload import Listed, Output, Request, Text, each, resolve, symbolic
+
+pytestmark = pytest.mark.e2e
+HEADS, HEAD_DIM = 1, 8
+
+
+class Oracle:
+    """One vLLM scheduler whose model says random tokens, and whose worker copies nothing and is always done."""
+
+    def __init__(self, model, tiers, longest_tokens):
+        import warmset.vllm.startup  # noqa: F401
+
+        import torch  # isort: skip
+        from vllm.config import KVTransferConfig
+        from vllm.engine.arg_utils import EngineArgs
+        from vllm.utils.hashing import sha256_cbor
+        from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
+        from vllm.v1.core.sched.scheduler import Scheduler
+        from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
+        from vllm.v1.structured_output import StructuredOutputManager
+
+        size, transfer = tiers.block_tokens, None
+        if tiers.host_chunks:
+            tier = HostTier(
+                tiers.host_chunks * tiers.blocks_per_chunk,
+                2 * HEADS * HEAD_DIM * 4 * size,
+                tiers.blocks_per_chunk,
+                size,
+            )
+            transfer = dict(transfer_config("native", tier))
+            transfer["kv_connector_extra_config"]["offload_prompt_only"] = tiers.prompt_only
+        config = EngineArgs(
+            model=str(model),
+            dtype="float32",
+            block_size=size,
+            num_gpu_blocks_override=tiers.device_blocks,
+            max_model_len=longest_tokens,
+            max_num_batched_tokens=max(longest_tokens, 2048),
+            max_num_seqs=1,
+            enforce_eager=True,
+            async_scheduling=False,
+            kv_transfer_config=None if transfer is None else KVTransferConfig(**transfer),
+        ).create_engine_config()
+        config.cache_config.num_gpu_blocks = tiers.device_blocks
+        spec = FullAttentionSpec(block_size=size, num_kv_heads=HEADS, head_size=HEAD_DIM, dtype=torch.float32)
+        init_none_hash(sha256_cbor)
+        self._hasher = get_request_block_hasher(size, sha256_cbor)
+        self._scheduler = Scheduler(
+            config,
+            KVCacheConfig(tiers.device_blocks, [], [KVCacheGroupSpec(["layer"], spec)]),
+            StructuredOutputManager(config),
+            block_size=size,
+            log_stats=True,
+        )
+        self._stores, self._random, self._hits = [], random.Random(0), [0, 0]
+
+    def run(self, number, prompt, outputs):
+        """Serve one request; its output, and its hits on the device and in the tier."""
+        from vllm.sampling_params import SamplingParams
+        from vllm.v1.outputs import ModelRunnerOutput
+        from vllm.v1.request import Request as EngineRequest
+
+        sampling = SamplingParams(max_tokens=outputs, ignore_eos=True, temperature=0)
+        request = EngineRequest(str(number), prompt, sampling, None, block_hasher=self._hasher)
+        self._scheduler.add_request(request)
+        before = list(self._hits)
+        while self._scheduler.has_requests():
+            step = self._scheduler.schedule()
+            ids = list(step.num_scheduled_tokens)
+            running = [self._scheduler.requests[name] for name in ids]
+            output = ModelRunnerOutput(
+                ids,
+                {name: at for at, name in enumerate(ids)},
+                [
+                    [self._random.randrange(256, 8192)] if one.num_computed_tokens >= one.num_tokens else []
+                    for one in running
+                ],
+                kv_connector_output=self._transfers(step.kv_connector_metadata),
+            )
+            for engine in self._scheduler.update_from_output(step, output).values():
+                if (stats := engine.scheduler_stats) is not None:
+                    self._hits[0] += stats.prefix_cache_stats.hits
+                    if stats.connector_prefix_cache_stats is not None:
+                        self._hits[1] += stats.connector_prefix_cache_stats.hits
+        return list(request.output_token_ids), tuple(
+            after - start for after, start in zip(self._hits, before, strict=True)
+        )
+
+    def _transfers(self, asked):
+        """As the worker does: a store starts with the step after the one that asked for it."""
+        from vllm.distributed.kv_transfer.kv_connector.v1.offloading.common import OffloadingWorkerMetadata
+        from vllm.v1.outputs import KVConnectorOutput
+
+        if asked is None:
+            return None
+        done = OffloadingWorkerMetadata()
+        for job in asked.jobs_to_flush or ():
+            if asked.store_jobs.pop(job, None) is not None:
+                done.mark_completed(job)
+        for job in (*self._stores, *asked.load_jobs):
+            done.mark_completed(job)
+        self._stores = list(asked.store_jobs)
+        return KVConnectorOutput(
+            finished_sending=set(),
+            finished_recving={job.req_id for job in asked.load_jobs.values()},
+            kv_connector_worker_meta=done if done.completed_jobs else None,
+        )
+
+    def close(self):
+        """Give the tier's shared memory back."""
+        self._scheduler.shutdown()
+
+
+def traffic(rng, block_tokens, most_tokens):
+    """Prompts that repeat, extend, cut and branch off earlier ones and their answers, of lengths that matter."""
+    most_output = rng.choice([1, 20, 200])
+    documents = [
+        (number, rng.randrange(1, max(2, most_tokens // 3))) for number in range(rng.randrange(1, 8))
+    ]
+    requests = []
+    for number in range(rng.randrange(20, 80)):
+        outputs = rng.choice([1, 2, rng.randrange(1, most_output + 1), most_output])
+        kind = rng.random()
+        if kind < 0.45 and requests:
+            earlier = rng.randrange(len(requests))
+            pieces = list(requests[earlier].pieces)
+            if rng.random() < 0.7:
+                pieces.append(Output(earlier, rng.randrange(1, requests[earlier].output_tokens + 1)))
+            if rng.random() < 0.8:
+                pieces.append(Text((9, number), rng.randrange(1, 3 * block_tokens)))
+        elif kind < 0.85:
+            chosen = rng.sample(documents, rng.randrange(1, min(4, len(documents) + 1)))
+            pieces = [
+                Text((1, name), tokens if rng.random() < 0.7 else rng.randrange(1, tokens + 1))
+                for name, tokens in chosen
+            ]
+        else:
+            pieces = [Text((3, number), rng.randrange(1, most_tokens))]
+        # Ends on, just before and just behind the end of a block.
+        tail = (rng.choice([0, -1, 1]) - sum(piece.tokens for piece in pieces)) % block_tokens
+        if rng.random() < 0.3 and tail:
+            pieces.append(Text((4, number), tail))
+        if sum(piece.tokens for piece in pieces) + outputs <= most_tokens:
+            requests.append(Request(tuple(pieces), outputs))
+    return Listed("random", rng.randrange(1000), requests or [Request((Text((0,), 1),), 1)])
+
+
+@pytest.fixture(scope="module")
+def model(vllm, tmp_path_factory):
+    return write_model(tmp_path_factory.mktemp("oracle") / "model", ModelShape())
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(8, 60))]
+)
+def test_every_request_hits_what_is_predicted(model, seed):
+    rng = random.Random(seed)
+    block_tokens, device, per_chunk = (
+        rng.choice([16, 32, 64]),
+        rng.randrange(8, 80),
+        rng.choice([1, 1, 2, 3, 4, 8]),
+    )
+    chunks = rng.choice([0, rng.randrange(1, 20), rng.randrange(1, 200), 1 + device // per_chunk])
+    tiers = Tiers(block_tokens, device, chunks or None, per_chunk, prompt_only=rng.random() < 0.8)
+    workload = traffic(rng, block_tokens, (device - 1) * block_tokens)
+    oracle, outputs, hits = Oracle(model, tiers, device * block_tokens), {}, []
+    try:
+        for number, request in enumerate(each(workload)):
+            prompt = resolve(symbolic(request, workload.seed), outputs)
+            outputs[number], found = oracle.run(number, prompt, request.output_tokens)
+            hits.append(found)
+    finally:
+        oracle.close()
+    assert hits == list(predict(workload, tiers).per_request)
