@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 
 from warmset.errors import InputError
 from warmset.traces import ReadOptions, load, read, stream
-from warmset.traces.formats import mooncake
+from warmset.traces.formats import mooncake, mooncake_fast
+from warmset.traces.rows import Rows
 
 
 def row(ids: list[Any], tokens: int | None = None, time: Any = 0, **more: Any) -> str:
@@ -182,16 +184,21 @@ def test_time_unit_as_given(file: Path) -> None:
     assert load(file, block_tokens=16, time_unit="s").arrival_seconds[-1] == 7
 
 
+def sessions_of(rows: Rows) -> list[object] | None:
+    found = rows.sessions
+    return found.tolist() if isinstance(found, np.ndarray) else None if found is None else list(found)
+
+
 def test_fast_and_exact_reading_agree(shared: Path) -> None:
     for name in ("mooncake/synthetic_trace", "ragpulse/ragpulse_chained", "tau/tau_airline_c8_bs16"):
         text = gzip.decompress((shared / "traces" / f"{name}.jsonl.gz").read_bytes())[:200_000]
         text = text[: text.rfind(b"\n") + 1]
-        fast = mooncake._read_fast(text, 1)
-        exact = mooncake._read_exact(text, 1, mooncake.Problems("x"))
+        fast = mooncake_fast.read_regular(text, 1)
+        exact = mooncake.read_exact(text, 1, mooncake.Problems("x"))
         assert fast is not None
         for column in ("labels", "lengths", "times", "input_tokens", "output_tokens", "lines"):
             assert np.array_equal(getattr(fast, column), getattr(exact, column)), (name, column)
-        assert list(fast.sessions or ()) == list(exact.sessions or ())
+        assert sessions_of(fast) == sessions_of(exact)
         assert fast.block_tokens == exact.block_tokens
         assert (fast.tokens_per_block is None) == (exact.tokens_per_block is None)
         if fast.tokens_per_block is not None:
@@ -239,3 +246,88 @@ def test_a_number_is_never_read_as_another(file: Path, number: str, field: str) 
     trace = load(file, block_tokens=16, time_unit="s")
     found = trace.arrival_seconds[1] if field == "timestamp" else trace.input_tokens[1]
     assert found == expected
+
+
+def _lines(draw: random.Random) -> bytes:
+    """A few lines as programs write them, in one of several styles."""
+    style, rows = draw.randrange(7), []
+    names = ["timestamp", "input_length", "output_length", "hash_ids"]
+    draw.shuffle(names)
+    for number in range(draw.randint(1, 4)):
+        ids = [
+            draw.choice((draw.randint(0, 99), draw.randint(0, 2**64 - 1))) for _ in range(draw.randint(0, 4))
+        ]
+        values = {
+            "timestamp": number * 1000 + (0.5 if style == 1 else 0),
+            "input_length": draw.randint(1, 99_999),
+            "output_length": draw.randint(0, 999),
+            "hash_ids": ids,
+        }
+        line = {name: values[name] for name in names}
+        if style in (2, 3, 6):
+            line["session_id"] = 'a"\\é' if style == 2 else number
+        if style in (4, 6):
+            line["block_size"] = 64
+        if style in (5, 6):
+            line["block_tokens"] = [draw.randint(0, 64) for _ in ids]
+        rows.append(json.dumps(line, separators=draw.choice(((",", ":"), (", ", ": ")))))
+    return "\n".join([*rows, ""]).encode()
+
+
+_PIECES = (
+    *(bytes([c]) for c in b'0123456789-+.eE,:[]{}"\\ \t\n\r\0/anl_\x0b\x0c\x85\xff'),
+    b"NaN", b"-1", b"1e5", b"null", b"true", b'"a"', b"\xef\xbb\xbf", b"\r\n", b"{}", b".5", b"5.", b"00",
+    b'"hash_ids":[1]', b'"hash_ids":0', b'"block_tokens":[1]', b'"timestamp":5,', b"18446744073709551615",
+    b"18446744073709551616", b"9007199254740993", b"2147483648", b"\\u0031", b", ,", b" ,", b",,",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_read_fast_is_what_is_read_exactly(seed: int) -> None:
+    """Lines with bytes inserted, deleted and swapped: the fast reader gives the same rows, or gives way."""
+    draw, fast_ones = random.Random(seed), 0
+    for _ in range(400):
+        text = bytearray(_lines(draw))
+        for _ in range(draw.choice((0, 1, 1, 1, 2, 3))):
+            at, other = draw.randrange(len(text)), draw.randrange(len(text))
+            how = draw.randrange(4)
+            if how == 0:
+                text[at:at] = draw.choice(_PIECES)
+            elif how == 1 and len(text) > 30:
+                del text[at : at + draw.choice((1, 1, 2, 5, 20))]
+            elif how == 2:
+                text[at], text[other] = text[other], text[at]
+            else:
+                text[at : at + 1] = draw.choice(_PIECES)
+        fast = mooncake_fast.read_regular(bytes(text), 1)
+        if fast is None:
+            continue
+        fast_ones += 1
+        exact = mooncake.read_exact(bytes(text), 1, mooncake.Problems("x"))
+        for column in ("labels", "lengths", "times", "input_tokens", "output_tokens", "lines"):
+            assert np.array_equal(getattr(fast, column), getattr(exact, column), equal_nan=True), bytes(text)
+        assert sessions_of(fast) == sessions_of(exact), bytes(text)
+        assert fast.block_tokens == exact.block_tokens, bytes(text)
+        listed = [[] if r.tokens_per_block is None else r.tokens_per_block.tolist() for r in (fast, exact)]
+        assert listed[0] == listed[1], bytes(text)
+    assert fast_ones > 100
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"timestamp": 0, "input_length": 5, "output_length": 1, "hash_ids": [7, , 9]}',
+        '{"timestamp": 0, "input_length": 5, "output_length": 1, "hash_ids": [7\x0b]}',
+        '{"timestamp": 0, "input_length": 5, "output_length": 1, "hash_ids": [7].5}',
+        '{"timestamp": 0, "input_length": 5, "output_length": 1, "hash_ids": [07]}',
+        '{"timestamp": 0, "input3_length": 5, "output_length": 1, "hash_ids": [7]}',
+        '{"timestamp": 0, "input_length"5:, "output_length": 1, "hash_ids": [7]}',
+        '{"timestamp": 3., "input_length": 5, "output_length": 1, "hash_ids": [7]}',
+        '{"timestamp": 0, "input_length": 5, "output_length": 1, "hash_ids"\n: [7]}',
+    ],
+)
+def test_what_is_no_json_is_refused_at_any_speed(file: Path, line: str) -> None:
+    good = '{"timestamp": 0, "input_length": 5, "output_length": 1, "hash_ids": [7]}'
+    file.write_text("\n".join([good, line, good, ""]))
+    with pytest.raises(InputError, match="line 2"):
+        load(file, block_tokens=16)

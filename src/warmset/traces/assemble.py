@@ -1,6 +1,7 @@
 """Turns rows as read into a Trace: checks them, makes ids dense and times relative."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -22,7 +23,7 @@ BROKEN_CHAIN = "a block id follows a different prefix than before"
 def assemble(rows: Iterable[Rows], options: ReadOptions, problems: Problems, time_unit: str | None) -> Trace:
     """One Trace of everything that `rows` yields. `time_unit` is the format's own, None where it has none."""
     checked = _Checked(rows, options, problems, time_unit)
-    parts = list(checked)
+    parts = [_narrowed(part) for part in checked]
     if not parts:
         raise InputError(
             f"`{problems.path}` holds no requests", hint="name a trace with at least one request"
@@ -68,7 +69,7 @@ def assemble_stream(
     checked = _Checked(rows, options, problems, time_unit)
     sessions: dict[object, int] = {}
     for part in _resized(checked, requests_per_chunk):
-        dense, first = densify(part.labels)
+        dense, first = _numbered(part.labels)
         bad = broken_chains(dense, part.offsets, first)
         whole = part.keep(_without_contradictions(part, dense, problems)) if bad.any() else part
         yield Trace(
@@ -157,19 +158,26 @@ class _Checked:
 Ids = NDArray[np.int32] | NDArray[np.int64]
 
 
+def _narrowed(rows: Rows) -> Rows:
+    """The same rows with labels in 32 bits where they fit: half of the memory that waits for the last row."""
+    if not len(rows.labels) or int(rows.labels.max()) >= 2**32:
+        return rows
+    return replace(rows, labels=rows.labels.astype(np.uint32))
+
+
+# Accesses looked at together: larger pieces would ask the kernel for fresh pages again and again.
+_PIECE = 1 << 18
+
+
 def densify(labels: NDArray[np.uint64]) -> tuple[Ids, NDArray[np.int64]]:
     """Ids 0 … n-1 in order of first appearance, and the n accesses where each appears first."""
     if not len(labels):
         return np.zeros(0, np.int32), np.zeros(0, np.int64)
-    largest = int(labels.max())
-    if largest < len(labels) and labels[0] == 0:
-        numbered: Ids = labels.astype(np.int32) if largest < 2**31 else labels.astype(np.int64)
-        latest = np.maximum.accumulate(numbered)
-        firsts = np.flatnonzero(latest[1:] != latest[:-1]) + 1
-        # Most published traces number blocks by first appearance already: then each step is by one.
-        if len(firsts) == largest:
-            return numbered, np.concatenate(([0], firsts))
-        del numbered, latest, firsts
+    first = _already_dense(labels)
+    if first is not None:
+        if labels.dtype == np.uint32 and len(first) <= 2**31:
+            return labels.view(np.int32), first
+        return labels.astype(np.int32) if len(first) <= 2**31 else labels.astype(np.int64), first
     import pyarrow as pa
 
     encoded = pa.array(labels).dictionary_encode()
@@ -182,13 +190,53 @@ def densify(labels: NDArray[np.uint64]) -> tuple[Ids, NDArray[np.int64]]:
     return ids, first
 
 
+def _numbered(labels: NDArray[np.uint64]) -> tuple[Ids, NDArray[np.int64]]:
+    """Any small numbers for the labels, and the first access of each: as `densify`, but in no order."""
+    if not len(labels):
+        return densify(labels)
+    low = int(labels.min())
+    span = int(labels.max()) - low
+    if span >= 4 * len(labels):
+        return densify(labels)
+    ids = (labels - np.uint64(low)).astype(np.int64)
+    first = np.zeros(span + 1, np.int64)
+    first[ids[::-1]] = np.arange(len(ids) - 1, -1, -1)
+    return ids, first
+
+
+def _already_dense(labels: NDArray[np.uint64]) -> NDArray[np.int64] | None:
+    """The first access of each label, if labels are numbered by first appearance, as most published traces are."""
+    if labels[0] != 0 or int(labels.max()) >= len(labels):
+        return None
+    firsts, highest = [np.zeros(1, np.int64)], 0
+    for start in range(0, len(labels), _PIECE):
+        latest = np.maximum.accumulate(labels[start : start + _PIECE])
+        np.maximum(latest, highest, out=latest)
+        steps = np.flatnonzero(np.diff(latest, prepend=latest.dtype.type(highest)))
+        # Then each step is by one.
+        if int(latest[-1]) - highest != len(steps):
+            return None
+        highest = int(latest[-1])
+        firsts.append(steps + start)
+    return np.concatenate(firsts)
+
+
 def broken_chains(ids: Ids, offsets: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which accesses follow another block than at the first access of their id."""
-    parents = np.empty_like(ids)
-    parents[1:] = ids[:-1]
+    wrong = np.zeros(len(ids), bool)
     starts = offsets[:-1]
-    parents[starts[starts < len(ids)]] = -1
-    wrong: NDArray[np.bool_] = parents[first][ids] != parents
+    starts = starts[starts < len(ids)]
+    is_root = np.zeros(len(ids), bool)
+    is_root[starts] = True
+    parent_of = ids[first - 1]
+    parent_of[is_root[first]] = -1
+    for begin in range(0, len(ids), _PIECE):
+        end = min(len(ids), begin + _PIECE)
+        parents = np.empty(end - begin, ids.dtype)
+        parents[1:] = ids[begin : end - 1]
+        parents[0] = ids[begin - 1]
+        parents[is_root[begin:end]] = -1
+        np.not_equal(parent_of[ids[begin:end]], parents, out=wrong[begin:end])
     return wrong
 
 
@@ -221,9 +269,13 @@ def _without_contradictions(rows: Rows, ids: Ids, problems: Problems) -> NDArray
 def _join(parts: list[Rows]) -> Rows:
     if len(parts) == 1:
         return parts[0]
-    sessions = None
-    if any(p.sessions is not None for p in parts):
-        sessions = list(chain.from_iterable(p.sessions or [None] * len(p) for p in parts))
+    sessions: Sequence[object] | NDArray[np.int64] | None = None
+    numbered = [p.sessions for p in parts if isinstance(p.sessions, np.ndarray)]
+    if len(numbered) == len(parts):
+        sessions = np.concatenate(numbered)
+    elif any(p.sessions is not None for p in parts):
+        labels = (p.sessions.tolist() if isinstance(p.sessions, np.ndarray) else p.sessions for p in parts)
+        sessions = list(chain.from_iterable(s or [None] * len(p) for s, p in zip(labels, parts, strict=True)))
     return Rows(
         np.concatenate([p.labels for p in parts]),
         np.concatenate([p.lengths for p in parts]),
@@ -276,6 +328,14 @@ def _relative(times: NDArray[np.float64], per_second: int, first: float | None) 
 def _dense_sessions(labels: object, numbers: dict[object, int]) -> NDArray[np.int64] | None:
     if labels is None:
         return None
+    if isinstance(labels, np.ndarray):
+        import pyarrow as pa
+
+        encoded = pa.array(labels).dictionary_encode()
+        dense = _dense_sessions(encoded.dictionary.to_pylist(), numbers)
+        assert dense is not None
+        codes: NDArray[np.int32] = encoded.indices.to_numpy(zero_copy_only=False)
+        return dense[codes]
     assert isinstance(labels, (list, tuple))
     return np.array(
         [-1 if label is None else numbers.setdefault(label, len(numbers)) for label in labels], np.int64

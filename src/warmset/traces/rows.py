@@ -20,7 +20,8 @@ class Rows:
         input_tokens: int64 prompt tokens.
         output_tokens: int64 generated tokens; -1 where unknown.
         lines: int64 line (or record) number of each request, counted from 1.
-        sessions: one hashable label per request (None where unknown), or None without sessions.
+        sessions: one hashable label per request (None where unknown), or an array where all are whole numbers;
+            None without sessions.
         tokens_per_block: int32 tokens of each access, or None for the rule of `Trace`.
         block_tokens: tokens per full block where the file says so.
         time_unit: unit of `times` where the file says so.
@@ -32,7 +33,7 @@ class Rows:
     input_tokens: NDArray[np.int64]
     output_tokens: NDArray[np.int64]
     lines: NDArray[np.int64]
-    sessions: Sequence[object] | None = None
+    sessions: Sequence[object] | NDArray[np.int64] | None = None
     tokens_per_block: NDArray[np.int32] | None = None
     block_tokens: int | None = None
     time_unit: str | None = None
@@ -58,7 +59,11 @@ class Rows:
             self.input_tokens[order],
             self.output_tokens[order],
             self.lines[order],
-            None if self.sessions is None else [self.sessions[i] for i in order],
+            self.sessions[order]
+            if isinstance(self.sessions, np.ndarray)
+            else None
+            if self.sessions is None
+            else [self.sessions[i] for i in order],
             None if self.tokens_per_block is None else self.tokens_per_block[gather],
             self.block_tokens,
             self.time_unit,
@@ -74,7 +79,11 @@ class Rows:
             self.input_tokens[mask],
             self.output_tokens[mask],
             self.lines[mask],
-            None if self.sessions is None else [s for s, m in zip(self.sessions, mask, strict=True) if m],
+            self.sessions[mask]
+            if isinstance(self.sessions, np.ndarray)
+            else None
+            if self.sessions is None
+            else [s for s, m in zip(self.sessions, mask, strict=True) if m],
             None if self.tokens_per_block is None else self.tokens_per_block[accesses],
             self.block_tokens,
             self.time_unit,
