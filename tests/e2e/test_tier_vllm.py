@@ -30,7 +30,7 @@ def _prompt(seed: int) -> list[int]:
 
 
 @contextmanager
-def _serve(model: Path, tmp_path: Path, store: str, **tier: Any) -> Iterator[Running]:
+def _serve(model: Path, tmp_path: Path, store: str, *arguments: str, **tier: Any) -> Iterator[Running]:
     chunk = SHAPE.kv_bytes_per_block(BLOCK_TOKENS)
     transfer = {
         "kv_connector": "OffloadingConnector",
@@ -63,13 +63,15 @@ def _serve(model: Path, tmp_path: Path, store: str, **tier: Any) -> Iterator[Run
         max_context_tokens=(blocks - 2) * BLOCK_TOKENS,
         concurrency=1,
         transfer=transfer,
+        arguments=arguments,
         environment={"XDG_CACHE_HOME": str(tmp_path / "cache")},
     )
     with running(server, tmp_path / f"server-{time.time_ns()}.log") as up:
         yield up
 
 
-def _complete(up: Running, seed: int) -> tuple[list[int], float]:
+def _complete(up: Running, seed: int, rank: int | None = None) -> tuple[list[int], float]:
+    """Tokens and seconds; `rank` names the data-parallel rank that answers."""
     begin = time.monotonic()
     answer = httpx.post(
         f"{up.url}/v1/completions",
@@ -80,6 +82,7 @@ def _complete(up: Running, seed: int) -> tuple[list[int], float]:
             "temperature": 0,
             "return_token_ids": True,
         },
+        headers={} if rank is None else {"X-data-parallel-rank": str(rank)},
         timeout=120,
     )
     answer.raise_for_status()
@@ -177,6 +180,30 @@ def test_a_second_replica_uses_what_the_first_stored_and_damage_is_never_served(
             other.write_bytes(swap)
         assert _complete(up, 3)[0] == fresh[3], "swapped blocks: computed, not served"
         assert _complete(up, 77)[0], "and the server serves on"
+
+
+@pytest.mark.full
+def test_data_parallel_ranks_share_one_store(
+    model: Path, filled: tuple[Path, dict[int, list[int]]], tmp_path: Path
+) -> None:
+    """Two engines below one server, a store that neither has seen: what one stores, the other loads."""
+    fresh = filled[1]
+
+    def loaded(up: Running, rank: int) -> float:
+        return _metric(up, "vllm:warmset_tier_loads_total", result="loaded", engine=str(rank))
+
+    with _serve(model, tmp_path, f"file://{tmp_path / 'kv'}", "--data-parallel-size", "2") as up:
+        for seed in range(4):
+            assert _complete(up, seed, rank=0)[0] == fresh[seed], "computed by the first rank"
+        _settled(up, 4 * PROMPT_BLOCKS)
+        assert (loaded(up, 0), loaded(up, 1)) == (0, 0)
+        assert _complete(up, 0, rank=0)[0] == fresh[0], "evicted from RAM, back from the store"
+        assert loaded(up, 0) >= PROMPT_BLOCKS - 1
+        for seed in (1, 2, 3, 0):
+            assert _complete(up, seed, rank=1)[0] == fresh[seed], "the second rank never saw this prompt"
+        assert loaded(up, 1) >= 4 * (PROMPT_BLOCKS - 1)
+        stored = _metric(up, "vllm:warmset_tier_stores_total", result="stored", engine="1")
+        assert stored == 0, "and has nothing to store that is there already"
 
 
 def test_changed_weights_share_nothing(

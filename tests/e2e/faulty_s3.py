@@ -1,0 +1,204 @@
+"""An S3 server on loopback, and a proxy before it that fails as told. Loaded by path: tests are no package."""
+
+import http.client
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from warmset.lab.server import free_port
+
+BUCKET = "kv-cache"
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "testsecret", "AWS_REGION": "us-east-1"}
+_STATUS = {"500": 500, "throttled": 503, "credentials": 403}
+
+
+class Moto:
+    """A moto server that can be stopped, continued, killed and started again, empty, at the same address."""
+
+    def __init__(self) -> None:
+        beside = (Path(sys.executable).parent, Path(__file__).parents[2] / ".venv/bin")
+        found = [path for folder in beside if (path := folder / "moto_server").exists()]
+        program = str(found[0]) if found else shutil.which("moto_server")
+        if program is None:
+            pytest.skip("moto[server] is not installed")
+        self._words = [program, "-H", "127.0.0.1"]
+        self.port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(
+            [*self._words, "-p", str(self.port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        end = time.monotonic() + 60
+        while True:
+            try:
+                connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+                connection.request("PUT", f"/{BUCKET}")
+                assert connection.getresponse().status == 200
+                return
+            except OSError:
+                assert time.monotonic() < end, "moto did not start"
+                time.sleep(0.2)
+            finally:
+                connection.close()
+
+    def pause(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+class Proxy(ThreadingHTTPServer):
+    """Forwards to the server at `port`, and fails as told by `mode`.
+
+    `ok`, `500`, `throttled`, `credentials`, `killed` (connections are dropped), `stopped` and `slow` (10 s without an
+    answer), `cut` and `flipped` (half of an object, or one bit of it wrong).
+    """
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, port: int) -> None:
+        self.mode = "ok"
+        self.backend = port
+        super().__init__(("127.0.0.1", 0), _Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that gave up are expected."""
+
+    def end(self) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    # Header and body are two small packets: without this the second waits for the first to be acknowledged.
+    disable_nagle_algorithm = True
+
+    def _forward(self) -> None:
+        server: Any = self.server
+        mode = server.mode
+        body = self._body()
+        if mode in _STATUS:
+            self.send_response(_STATUS[mode])
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        if mode in ("stopped", "slow"):
+            for _ in range(100):
+                time.sleep(0.1)
+                if server.mode == "ok":
+                    break
+        if mode == "killed":
+            self.close_connection = True
+            return
+        try:
+            status, names, data = self._ask(server.backend, body)
+        except (OSError, http.client.HTTPException):
+            # The server behind is gone, or stands still.
+            self.close_connection = True
+            return
+        self.send_response(status)
+        for name, value in names:
+            if name.lower() not in ("transfer-encoding", "connection", "content-length", "server", "date"):
+                self.send_header(name, value)
+        length = {n.lower(): v for n, v in names}.get("content-length") if self.command == "HEAD" else None
+        self.send_header("Content-Length", length or str(len(data)))
+        self.end_headers()
+        if self.command == "GET" and mode == "cut":
+            self.wfile.write(data[: len(data) // 2])
+            self.close_connection = True
+        elif self.command == "GET" and mode == "flipped" and len(data) > 5000:
+            self.wfile.write(data[:5000] + bytes([data[5000] ^ 1]) + data[5001:])
+        elif self.command != "HEAD":
+            self.wfile.write(data)
+
+    def _body(self) -> bytes:
+        if "chunked" not in self.headers.get("Transfer-Encoding", ""):
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        # AWS's own clients send a body of unknown length; it goes on whole.
+        chunks = []
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            chunks.append(self.rfile.read(size))
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            pass
+        return b"".join(chunks)
+
+    def _ask(self, port: int, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+        backend = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        try:
+            hop = ("connection", "content-length", "transfer-encoding", "expect")
+            headers = {k: v for k, v in self.headers.items() if k.lower() not in hop}
+            backend.request(self.command, self.path, body, headers)
+            answer = backend.getresponse()
+            return answer.status, answer.getheaders(), answer.read()
+        finally:
+            backend.close()
+
+    do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = _forward  # noqa: N815
+
+    def log_message(self, *args: Any) -> None:
+        """Quiet."""
+
+
+def held_by(pids: list[int]) -> dict[str, float]:
+    """Threads, open files, memory (MiB, shared memory counted once) and processes of `pids`."""
+    total = {"processes": 0.0, "threads": 0.0, "files": 0.0, "memory_mib": 0.0}
+    for pid in pids:
+        with suppress(OSError):
+            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+            total["memory_mib"] += next(
+                int(line.split()[1]) / 1024 for line in rollup.splitlines() if line.startswith("Pss:")
+            )
+            total["files"] += len(os.listdir(f"/proc/{pid}/fd"))
+            total["threads"] += len(os.listdir(f"/proc/{pid}/task"))
+            total["processes"] += 1
+    return total
+
+
+def processes_of(mark: str) -> list[int]:
+    """The processes whose command line has `mark`, and everything below them."""
+    children: dict[int, list[int]] = {}
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(int(entry.name))
+        if mark in command and int(entry.name) != os.getpid():
+            found.append(int(entry.name))
+    for pid in found:
+        found.extend(child for child in children.get(pid, ()) if child not in found)
+    return found
