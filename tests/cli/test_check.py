@@ -318,3 +318,35 @@ def test_fix_says_when_there_is_nothing_to_correct(capsys: pytest.CaptureFixture
 def test_an_empty_version_is_not_taken_for_none(capsys: pytest.CaptureFixture[str], option: str) -> None:
     assert main(["check", option, "", "--", "vllm", "serve", "M"]) == 2
     assert capsys.readouterr().out == ""
+
+
+TOO_LONG = (
+    "ValueError: To serve at least one request with the models's max seq len (32768), (4.50 GiB KV cache is needed, "
+    "which is larger than the available KV cache memory (3.58 GiB). Based on the available memory, the estimated "
+    "maximum model length is 26032.\n"
+)
+NO_ROOM = "OSError: [Errno 14] Bad address in shared_offload_region.py madvise\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("a.log", "b.log"), (".",), ("--log", "a.log", "."), ("--log", "a.log", "--log", "b.log", "start.sh")],
+)
+def test_every_log_of_several_is_read(
+    capsys: pytest.CaptureFixture[str], script: Path, words: tuple[str, ...]
+) -> None:
+    (script.parent / "a.log").write_text(TOO_LONG)
+    (script.parent / "b.log").write_text(NO_ROOM)
+    code, result = _json(capsys, *words)
+    assert code == 1
+    found = {(f["rule"], f["file"]) for f in result["findings"]}
+    assert {("ctx-exceeds-gpu-kv", "a.log"), ("shm-too-small", "b.log")} <= {
+        (rule, Path(file).name) for rule, file in found
+    }
+
+
+def test_a_file_that_is_named_twice_is_read_once(capsys: pytest.CaptureFixture[str], script: Path) -> None:
+    (script.parent / "a.log").write_text(TOO_LONG)
+    _, result = _json(capsys, "--log", "a.log", "a.log", ".", "start.sh", str(script))
+    assert sorted(Path(f["file"]).name for f in result["files"]) == ["a.log", "start.sh"]
+    assert [f["rule"] for f in result["findings"]].count("ctx-exceeds-gpu-kv") == 1

@@ -37,6 +37,7 @@ class Inputs:
     parsed: tuple[Parsed, ...]
     launches: tuple[ServerLaunch, ...]
     logs: tuple[Log, ...] = ()
+    lone_logs: tuple[Parsed, ...] = ()
     lmcache: tuple[Node, ...] = ()
     mooncake: tuple[Node, ...] = ()
     queries: tuple[Word, ...] = ()
@@ -70,41 +71,48 @@ def collect(
     stdin: bytes | None = None,
     commands: Iterable[Parsed] = (),
     *,
+    logs: Sequence[str] = (),
     skip_others: bool = False,
 ) -> Inputs:
-    """Read files, directories and `-` (standard input).
+    """Read files, directories and `-` (standard input). `logs` belong to the rest; other logs stand for themselves,
+    unless there is only one.
 
     Only files below the given paths are opened, symbolic links out of them are not followed, nothing is
     executed. A file that is named must be readable (unless `skip_others`); in a directory, files that are no input
     are passed over.
     Raises InputError.
     """
-    parsed: list[Parsed] = list(commands)
     notes: list[str] = []
+    seen: set[str] = set()
+    named = [p for path in logs for p in _read_path(path, seen, notes, skip_others=skip_others)]
+    parsed: list[Parsed] = list(commands)
     for path in paths:
         if path == "-":
             parsed.append(read(read_source("<stdin>", stdin or b"")))
-            continue
-        if not os.path.exists(path):
-            raise InputError(
-                f"no file or directory `{path[:200]}`",
-                hint="a command goes behind `--`: `warmset check -- vllm serve …`",
-            )
-        if os.path.isdir(path):
-            for file in _walk(Path(path)):
-                _try(file, parsed, notes)
-        elif skip_others:
-            _try(Path(path), parsed, notes)
         else:
-            parsed.append(read(_open(Path(path))))
-    return _link(parsed, notes)
+            parsed += _read_path(path, seen, notes, skip_others=skip_others)
+    return link([*parsed, *named], notes, [p.log for p in named if p.log is not None])
 
 
-def _try(file: Path, parsed: list[Parsed], notes: list[str]) -> None:
-    try:
-        parsed.append(read(_open(file)))
-    except InputError as error:
-        notes.append(f"passed over: {error.message}")
+def _read_path(path: str, seen: set[str], notes: list[str], *, skip_others: bool) -> Iterator[Parsed]:
+    """A file, or the files of a directory; a file that was read before (`seen`, by real path) is not read again."""
+    if not os.path.exists(path):
+        raise InputError(
+            f"no file or directory `{path[:200]}`",
+            hint="a command goes behind `--`: `warmset check -- vllm serve …`",
+        )
+    folder = os.path.isdir(path)
+    for file in _walk(Path(path)) if folder else (Path(path),):
+        real = os.path.realpath(file)
+        if real in seen:
+            continue
+        seen.add(real)
+        try:
+            yield read(_open(file))
+        except InputError as error:
+            if not (folder or skip_others):
+                raise
+            notes.append(f"passed over: {error.message}")
 
 
 def read(source: Source) -> Parsed:
@@ -196,10 +204,12 @@ def _walk(root: Path) -> Iterator[Path]:
             yield path
 
 
-def _link(parsed: list[Parsed], notes: list[str]) -> Inputs:
+def link(parsed: list[Parsed], notes: list[str], named: Sequence[Log] = ()) -> Inputs:
+    """Put together what belongs together; the `named` logs belong to all launches, others only if there is one."""
     maps = {name: values for p in parsed for name, values in p.config_maps.items()}
     env_files = [p for p in parsed if p.kind == "env"]
-    logs = [p.log for p in parsed if p.log is not None]
+    all_logs = [p.log for p in parsed if p.log is not None]
+    logs = list(named) or all_logs
     used: set[int] = set()
     launches: list[ServerLaunch] = []
     started = any(launch.origin != "log" for p in parsed for launch in p.launches)
@@ -223,6 +233,11 @@ def _link(parsed: list[Parsed], notes: list[str]) -> Inputs:
         tuple(parsed),
         tuple(launches),
         tuple(logs),
+        tuple(
+            p
+            for p in parsed
+            if p.log is not None and (len(logs) > 1 or all(p.log is not log for log in logs))
+        ),
         tuple(node for p in parsed for node in p.lmcache),
         tuple(node for p in parsed for node in p.mooncake),
         tuple(word for p in parsed for word in p.queries),

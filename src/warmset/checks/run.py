@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from warmset.checks.case import Case, Facts, make_case
-from warmset.checks.collect import Inputs
+from warmset.checks.collect import Inputs, link
 from warmset.checks.findings import (
     SEVERITIES,
     Assumed,
@@ -15,6 +15,7 @@ from warmset.checks.findings import (
     Rule,
     Suppressed,
 )
+from warmset.checks.inputs.parsed import Parsed
 from warmset.checks.record import ServerLaunch
 from warmset.checks.rules import RULES
 from warmset.checks.text import Place, Source, Word
@@ -54,6 +55,7 @@ def run(inputs: Inputs, facts: Facts | None = None, rules: Iterable[Rule] = RULE
                 else:
                     key = (rule.name, answer.fact, place.file)
                     missing.setdefault(key, NotChecked(rule.name, answer.fact, answer.message, place))
+    findings += [finding for parsed in inputs.lone_logs for finding in _alone(parsed, facts, chosen)]
     kept, suppressed = _suppress(_unique(findings), inputs, launches)
     return CheckResult(
         tuple(sorted(kept, key=_order)),
@@ -66,6 +68,19 @@ def run(inputs: Inputs, facts: Facts | None = None, rules: Iterable[Rule] = RULE
         tuple(dict.fromkeys(notes)),
         tuple((p.source.name, p.kind) for p in inputs.parsed),
     )
+
+
+def _alone(parsed: Parsed, facts: Facts, rules: tuple[Rule, ...]) -> list[Finding]:
+    """What one log of several says by itself: nobody knows which launch it belongs to."""
+    inputs = link([parsed], [])
+    return [
+        _finding(rule, answer, case)
+        for launch in inputs.launches or _stand_in(inputs)
+        for case in [make_case(launch, inputs, facts)]
+        for rule in rules
+        for answer in rule.check(case)
+        if isinstance(answer, Hit)
+    ]
 
 
 def _stand_in(inputs: Inputs) -> tuple[ServerLaunch, ...]:

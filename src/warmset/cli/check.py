@@ -132,7 +132,7 @@ def command(
     facts = Facts(
         host_ram, gpus, _engine(engine), _engine(f"lmcache@{lmcache}") if lmcache is not None else None
     )
-    inputs = collect((*paths, *logs), stdin, parsed, skip_others=skip_others)
+    inputs = collect(paths, stdin, parsed, logs=logs, skip_others=skip_others)
     if skip_others and not (inputs.launches or inputs.logs or inputs.queries or inputs.lmcache):
         talk("nothing to check", quiet=quiet)
         return
