@@ -38,7 +38,9 @@ BACKENDS = ("native", "native+disk", "native+warmset", "lmcache", "lmcache-inpro
 )
 @click.option("--device-blocks", type=int, default=160, show_default=True, help="Blocks of the device pool.")
 @click.option(
-    "--tier-blocks", type=int, default=400, show_default=True, help="Blocks that the host tier holds."
+    "--tier-blocks",
+    type=int,
+    help="Blocks that the host tier holds. [default: 400; with --url: as the server says]",
 )
 @click.option(
     "--block-tokens", type=int, default=32, show_default=True, help="Tokens per block; multiples of 32."
@@ -79,7 +81,7 @@ def command(
     url: str | None,
     headers: tuple[str, ...],
     device_blocks: int,
-    tier_blocks: int,
+    tier_blocks: int | None,
     block_tokens: int,
     blocks_per_chunk: int,
     requests: int | None,

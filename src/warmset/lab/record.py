@@ -16,7 +16,7 @@ class Lab:
         workload: name of a built-in workload; ignored with `trace`.
         trace: file of a trace to replay (`path` or `format:path`).
         device_blocks: blocks of the device pool, the one that the server keeps included.
-        tier_blocks: device blocks that the host tier holds.
+        tier_blocks: device blocks that the host tier holds; None is 400, or what a running server says.
         block_tokens: tokens per block; the CPU build takes multiples of 32.
         requests: how many to replay; None is 160, or the whole trace.
         output_tokens: generated per request; None leaves it to the workload or the trace.
@@ -30,7 +30,7 @@ class Lab:
     workload: str = "chat"
     trace: str | Path | None = None
     device_blocks: int = 160
-    tier_blocks: int = 400
+    tier_blocks: int | None = None
     block_tokens: int = 32
     blocks_per_chunk: int = 1
     requests: int | None = None
@@ -44,6 +44,11 @@ class Lab:
     port: int = 0
     run_dir: Path | None = None
     reading: ReadOptions | None = None
+
+    @property
+    def host_blocks(self) -> int:
+        """`tier_blocks`, or the default."""
+        return 400 if self.tier_blocks is None else self.tier_blocks
 
 
 @dataclass(frozen=True, slots=True)

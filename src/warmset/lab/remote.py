@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -49,7 +49,7 @@ def run_remote(
     _check_url(root)
     check_counts(lab)
     sent = dict(headers or {})
-    pool = _pool(root, sent)
+    pool = _as_told(_pool(root, sent), lab)
     workload = _workload(lab, pool)
     _check_lengths(workload, pool)
     directory = make_run_dir(lab.run_dir, workload.name)
@@ -119,12 +119,21 @@ def _check_url(root: str) -> None:
         raise InputError(f"`{root}` is not a URL", hint="write it like `http://localhost:8000`")
 
 
+def _as_told(pool: Pool, lab: Lab) -> Pool:
+    """With the host tier that the user says it has, where the server does not say."""
+    if pool.host_chunks is not None or lab.tier_blocks is None:
+        return pool
+    return replace(
+        pool, host_chunks=lab.tier_blocks // lab.blocks_per_chunk, blocks_per_chunk=lab.blocks_per_chunk
+    )
+
+
 def _workload(lab: Lab, pool: Pool) -> Workload:
     if lab.trace is not None:
         return traced(lab)
     block = pool.block_tokens or lab.block_tokens
     chunks = pool.host_chunks
-    tier_blocks = lab.tier_blocks if chunks is None else chunks * pool.blocks_per_chunk
+    tier_blocks = lab.host_blocks if chunks is None else chunks * pool.blocks_per_chunk
     longest = None if pool.max_context_tokens is None else pool.max_context_tokens // 2
     shape = Shape(
         (pool.device_blocks or lab.device_blocks) * block,
@@ -164,7 +173,10 @@ def _predicted(
         concurrency=lab.concurrency,
     )
     if pool.host_chunks is None:
-        notes.append("the server does not say how large its host tier is: only the device is predicted")
+        notes.append(
+            "the server does not say how large its host tier is: only the device is predicted, unless "
+            "`--tier-blocks` says it"
+        )
     found = predict(workload, tiers)
     host = None if pool.host_chunks is None else found.host_hit_tokens
     return Hits(found.device_hit_tokens, host, None, host), found.per_request, notes

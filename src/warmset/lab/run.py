@@ -55,7 +55,7 @@ def run_lab(
     _check(lab)
     shape = read_shape(lab.model) if lab.model is not None else ModelShape(attention=lab.attention)
     bytes_per_block = shape.kv_bytes_per_block(lab.block_tokens)
-    tier = HostTier(lab.tier_blocks, bytes_per_block, lab.blocks_per_chunk, lab.block_tokens)
+    tier = HostTier(lab.host_blocks, bytes_per_block, lab.blocks_per_chunk, lab.block_tokens)
     preflight.check_shared_memory(tier.bytes)
     # Half of what the model takes, so that prompts have room to grow by their answers.
     workload = _workload(lab, shape.max_context_tokens // 2)
@@ -122,7 +122,7 @@ def run_lab(
         lab.backend,
         lab.block_tokens,
         lab.device_blocks,
-        lab.tier_blocks,
+        lab.host_blocks,
         lab.blocks_per_chunk,
         sum(len(answer.prompt) for answer in on_answers),
         Measurement(off_meters, judge(off_meters)),
@@ -163,9 +163,9 @@ def _check(lab: Lab) -> None:
     if lab.backend not in BACKENDS:
         raise UnknownName("backend", lab.backend, BACKENDS, hint=f"use {', '.join(BACKENDS)}")
     check_counts(lab)
-    if lab.tier_blocks < lab.blocks_per_chunk:
+    if lab.host_blocks < lab.blocks_per_chunk:
         raise InputError(
-            f"a tier of `{lab.tier_blocks}` blocks holds no chunk of {lab.blocks_per_chunk} blocks",
+            f"a tier of `{lab.host_blocks}` blocks holds no chunk of {lab.blocks_per_chunk} blocks",
             hint=f"give `--tier-blocks {lab.blocks_per_chunk}` or more",
         )
     if lab.block_tokens < 32 or lab.block_tokens % 32:
@@ -183,7 +183,7 @@ def _workload(lab: Lab, longest_tokens: int) -> Workload:
         return traced(lab)
     shape = Shape(
         (lab.device_blocks - 1) * lab.block_tokens,
-        lab.tier_blocks * lab.block_tokens,
+        lab.host_blocks * lab.block_tokens,
         lab.requests or DEFAULT_REQUESTS,
         lab.output_tokens,
         lab.seed,
@@ -276,7 +276,7 @@ def _tiers(lab: Lab) -> Tiers:
     return Tiers(
         lab.block_tokens,
         lab.device_blocks,
-        host_chunks=lab.tier_blocks // lab.blocks_per_chunk,
+        host_chunks=lab.host_blocks // lab.blocks_per_chunk,
         blocks_per_chunk=lab.blocks_per_chunk,
         concurrency=lab.concurrency,
     )
