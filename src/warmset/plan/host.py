@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from warmset.plan.charge import NATIVE
 from warmset.plan.record import Host
 from warmset.servers import Engine
-from warmset.units import GIB, format_gib
+from warmset.units import GIB, format_bytes, format_gib
 
 # Left to the operating system, the page cache and everything else that runs there.
 HOST_RAM_SHARE = 0.9
@@ -90,8 +90,8 @@ def placement(server: Engine, backend: str, ranks: int, regions_per_rank: int, p
         power_of_two=True,
         regions=regions,
         unit_bytes=1,
-        how=f"{regions} pinned tensor{'s' if regions > 1 else ''}, each rounded up to a power of two by PyTorch "
-        "(until vLLM 0.27)",
+        how=(f"{regions} pinned tensors, each" if regions > 1 else "a pinned tensor,")
+        + " rounded up to a power of two by PyTorch (until vLLM 0.27)",
     )
 
 
@@ -146,4 +146,4 @@ def dev_shm_advice(server: Engine, needed: int, given: int | None) -> str | None
     )
     if given is None:
         return f"{DEV_SHM} must hold {format_gib(needed)} (containers get 64 MiB by default): otherwise {checked}"
-    return f"{DEV_SHM} of {format_gib(given)} is too small for {format_gib(needed)}: raise it, otherwise {checked}"
+    return f"{DEV_SHM} of {format_bytes(given)} is too small for {format_gib(needed)}: raise it, otherwise {checked}"

@@ -165,15 +165,16 @@ def document(plan: Plan, launch: "Launch | None") -> Document:
     if plan.traffic is not None:
         sections.append(traffic_section(plan.traffic, plan))
     sections.append(Section("Sizes", _sizes(plan)))
+    # What /dev/shm must hold is said by the launch's own notes, unless the one that was named is too small.
+    room = [note for note in plan.notes if note.startswith(DEV_SHM)] if launch is not None else []
     if launch is not None:
-        blocks = [Code(launch.command)]
-        sections.append(Section("Type this", (*blocks, *((Bullets(launch.notes),) if launch.notes else ()))))
+        before = tuple(room) if plan.host.dev_shm_bytes is not None else ()
+        said = (*before, *launch.notes)
+        sections.append(Section("Type this", (Code(launch.command), *((Bullets(said),) if said else ()))))
     sections.append(Section("Loading against computing again", (_break_even(plan.break_even),)))
     sections.append(Section("Assumed", (Bullets(plan.assumptions),)))
-    # The launch's own notes say what /dev/shm must hold, unless the one that was named is too small.
-    typed = () if launch is None else launch.notes
-    said = launch is not None and launch.shm_bytes > 0 and plan.host.dev_shm_bytes is None
-    own = (note for note in plan.notes if note not in typed and not (said and note.startswith(DEV_SHM)))
+    typed = (*room, *launch.notes) if launch is not None else ()
+    own = (note for note in plan.notes if note not in typed)
     notes = (*plan.tier.conversions, *own)
     if notes:
         sections.append(Section("Notes", (Bullets(notes),)))
