@@ -29,6 +29,7 @@ class Baseline:
     prefill_seconds: float | None
     prefill_seconds_per_token: float | None
     mean_prompt_tokens: Estimate | None
+    prompt_tokens_p90: Estimate | None
     mean_output_tokens: float | None
     payload: Mapping[str, Any]
 
@@ -48,6 +49,7 @@ def of(m: Meters, payload: Mapping[str, Any]) -> Baseline:
         m.prefill_seconds,
         m.accounts.prefill_seconds_per_token,
         m.mean_prompt_tokens,
+        m.prompt_tokens_p90,
         m.mean_output_tokens,
         payload,
     )
@@ -77,8 +79,10 @@ def parse(data: Any, *, source: str) -> Baseline:
             _number(meters["prefill_seconds"]),
             _number(meters["prefill_seconds_per_token"]),
             _estimate(meters["mean_prompt_tokens"]),
+            _estimate(meters.get("prompt_tokens_p90")),
             _number(meters["mean_output_tokens"]),
-            {"verdict": data.get("verdict"), "window": window, "meters": meters},
+            {key: value for key, value in data.items() if key not in ("schema", "baseline")}
+            | {"verdict": data.get("verdict")},
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(
@@ -121,6 +125,15 @@ def traffic_changes(m: Meters, base: Baseline, relative: float) -> tuple[tuple[s
         if not known or _above(after, before) or _above(before, after):
             comparable = False
             changes.append(f"the mean prompt went from {before.value:,.0f} to {after.value:,.0f} tokens")
+    long_before, long_after = base.prompt_tokens_p90, m.prompt_tokens_p90
+    if comparable and long_before and long_after and long_before.value > 0:
+        far = abs(long_after.value / long_before.value - 1) > relative
+        if far and (_above(long_after, long_before) or _above(long_before, long_after)):
+            comparable = False
+            changes.append(
+                f"a tenth of the prompts is longer than {long_after.value:,.0f} tokens instead of "
+                f"{long_before.value:,.0f}"
+            )
     old, new = base.mean_output_tokens, m.mean_output_tokens
     if old and new and abs(new / old - 1) > relative:
         changes.append(f"the mean output went from {old:,.0f} to {new:,.0f} tokens")

@@ -1,9 +1,8 @@
 """The numbers behind a verdict, each with the metric that it was read from."""
 
-from warmset.meters.baseline import Baseline
+from warmset.meters.causal import Accounts
 from warmset.meters.meters import Meters
 from warmset.meters.verdict import Evidence
-from warmset.meters.weigh import accounts_of
 
 
 def number(value: float | None) -> str:
@@ -11,7 +10,7 @@ def number(value: float | None) -> str:
     return "an unknown number of" if value is None else f"{value:,.0f}"
 
 
-def gather(m: Meters, base: Baseline | None) -> tuple[Evidence, ...]:
+def gather(m: Meters, accounts: Accounts) -> tuple[Evidence, ...]:
     """Everything known, most telling first; what the server does not export is left out."""
     s, found = m.sources, []
 
@@ -30,7 +29,6 @@ def gather(m: Meters, base: Baseline | None) -> tuple[Evidence, ...]:
     add("stored to the tier", m.store_bytes, "bytes", "store_bytes")
     add("stored to the tier", m.tier.stored_tokens, "tokens", "stored_tokens")
     add("stores refused for want of room", m.stores_refused, "stores", "stores_refused")
-    accounts = accounts_of(m, base)
     add("seconds of loads", accounts.load_seconds, "seconds", "load_seconds")
     for lookup, kind in ((m.lookup_async, "asynchronous"), (m.lookup_sync, "synchronous")):
         if lookup is not None and lookup.count > 0:

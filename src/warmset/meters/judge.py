@@ -7,6 +7,7 @@ from warmset.meters.meters import Meters
 from warmset.meters.questions import QUESTIONS, Case
 from warmset.meters.thresholds import DEFAULTS, Thresholds
 from warmset.meters.verdict import Verdict
+from warmset.meters.weigh import accounts_of
 
 
 def judge(
@@ -32,12 +33,14 @@ def judge(
         compare(m, baseline) if baseline else (),
         changes,
         comparable,
+        accounts_of(m, baseline, comparable),
     )
     for question in QUESTIONS:
         found = question(case)
         if found is not None:
             return replace(
                 found,
+                accounts=case.accounts,
                 comparisons=case.comparisons,
                 traffic_changes=case.changes,
                 notes=(*m.notes, *found.notes),

@@ -89,6 +89,7 @@ class Meters:
     stores_refused: float | None
     cached_without_split: bool
     mean_prompt_tokens: Estimate | None
+    prompt_tokens_p90: Estimate | None
     mean_output_tokens: float | None
     tier: Tier
     accounts: Accounts
@@ -211,6 +212,9 @@ def meters(
         stores_refused=counter("stores_refused", "allocation_failures"),
         cached_without_split=not by_tier and r.counter("prompt_tokens_cached") is not None,
         mean_prompt_tokens=mean_prompt,
+        prompt_tokens_p90=quantile(prompts[0], 0.9)
+        if (prompts := r.histogram("request_prompt_tokens"))
+        else None,
         mean_output_tokens=generation / requests if generation is not None and requests else None,
         tier=tier,
         accounts=accounts,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from warmset.meters import steps
 from warmset.meters.baseline import Baseline
+from warmset.meters.causal import Accounts
 from warmset.meters.evidence import gather, number
 from warmset.meters.faults import shown
 from warmset.meters.meters import Meters
@@ -33,6 +34,7 @@ class Case:
     comparisons: tuple[Comparison, ...]
     changes: tuple[str, ...]
     comparable: bool
+    accounts: Accounts
 
     @property
     def idle(self) -> bool:
@@ -377,7 +379,9 @@ def _idle(c: Case) -> Verdict | None:
 
 
 def _weigh(c: Case) -> Verdict:
-    name, reason, summary, confidence, next_steps = weigh(c.m, c.base, c.comparisons, c.comparable, c.t)
+    name, reason, summary, confidence, next_steps = weigh(
+        c.m, c.base, c.accounts, c.comparisons, c.comparable, c.t
+    )
     return _answer(c, name, reason, summary, confidence, next_steps)
 
 
@@ -398,7 +402,7 @@ def _answer(
     next_steps: "list[steps.Step]",
     first: "list[Evidence] | None" = None,
 ) -> Verdict:
-    evidence = (*(first or ()), *gather(c.m, c.base))
+    evidence = (*(first or ()), *gather(c.m, c.accounts))
     return Verdict(name, reason, summary, confidence, evidence, tuple(next_steps))
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from warmset.meters.causal import Accounts
+
 Name = Literal[
     "helping",
     "hurting",
@@ -61,6 +63,7 @@ class Verdict:
         comparisons: meters against the baseline, empty without one.
         traffic_changes: how the traffic of the two windows differs, empty where it does not.
         notes: remarks.
+        accounts: seconds saved and paid, with the baseline's estimates where its traffic is the same.
     """
 
     name: Name
@@ -72,3 +75,4 @@ class Verdict:
     comparisons: tuple[Comparison, ...] = ()
     traffic_changes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    accounts: Accounts | None = None

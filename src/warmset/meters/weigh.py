@@ -12,12 +12,15 @@ from warmset.meters.quantiles import Estimate
 from warmset.meters.thresholds import Thresholds
 from warmset.meters.verdict import Comparison, Confidence, Name, Step
 
+# Two runs of the same prompts differ by the few requests that were in flight at the ends.
+_SAME_PROMPTS = 0.01
+
 Weighed = tuple[Name, str, str, Confidence, list[Step]]
 
 
-def accounts_of(m: Meters, base: Baseline | None) -> Accounts:
-    """The window's accounts, with the baseline's two estimates where there is one."""
-    if base is None:
+def accounts_of(m: Meters, base: Baseline | None, comparable: bool) -> Accounts:
+    """The window's accounts, with the two estimates of a baseline of the same traffic where there is one."""
+    if base is None or not comparable:
         return m.accounts
     return against_baseline(
         m.accounts,
@@ -31,13 +34,17 @@ def accounts_of(m: Meters, base: Baseline | None) -> Accounts:
 
 
 def weigh(
-    m: Meters, base: Baseline | None, comparisons: Sequence[Comparison], comparable: bool, t: Thresholds
+    m: Meters,
+    base: Baseline | None,
+    accounts: Accounts,
+    comparisons: Sequence[Comparison],
+    comparable: bool,
+    t: Thresholds,
 ) -> Weighed:
     """Name, reason, summary, confidence and next steps for a tier that serves something.
 
     `comparable` says whether the traffic of the two windows allows comparing latencies.
     """
-    accounts = accounts_of(m, base)
     balance = _balance(accounts)
     moved = [c for c in comparisons if c.change != "within the interval"] if comparable else []
     worse = [c for c in moved if c.change == "worse"]
@@ -64,6 +71,15 @@ def weigh(
             f"{account}: the tier costs more than it spares",
             "high",
             steps.hurting(m),
+        )
+    if base is not None and balance == "saved" and latency_worse and _other_reuse(m, base, worse):
+        return (
+            "mixed",
+            "other_reuse",
+            f"{account}, and {_names(worse)} worsened; but this is other traffic, of which less repeats, and "
+            "a tier takes no hits away",
+            "low",
+            steps.mixed(m, base),
         )
     if worse and not better and (latency_worse or balance != "saved"):
         summary = f"{_names(worse)} worsened beyond the interval" + (f"; {account}" if account else "")
@@ -131,6 +147,19 @@ def weigh(
         f"alone{flat}"
     )
     return "helping", "hits_without_costs", summary, "low", steps.helping_unproven(m, base)
+
+
+def _other_reuse(m: Meters, base: Baseline, worse: Sequence[Comparison]) -> bool:
+    """Fewer hits together, and not of the same prompts: then the traffic changed. With the same prompts, a tier might
+    have taken room on the device.
+    """
+    if (
+        not any(c.meter == "combined hit ratio" for c in worse)
+        or not m.prompt_tokens
+        or not base.prompt_tokens
+    ):
+        return False
+    return abs(m.prompt_tokens / base.prompt_tokens - 1) > _SAME_PROMPTS
 
 
 def _balance(accounts: Accounts) -> str:

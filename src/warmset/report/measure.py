@@ -3,11 +3,11 @@
 from typing import Any
 
 from warmset.meters.baseline import SCHEMA, Baseline
+from warmset.meters.causal import Accounts
 from warmset.meters.lower import TierMeters
 from warmset.meters.measurement import Measurement
 from warmset.meters.meters import Lookup, Meters
 from warmset.meters.quantiles import Estimate
-from warmset.meters.weigh import accounts_of
 from warmset.report.data import Payload, number
 from warmset.report.document import Block, Bullets, Code, Document, Facts, Line, Section, Table, Tone
 from warmset.units import format_bytes, format_count, format_duration, format_ratio
@@ -36,7 +36,7 @@ def payload(record: Measurement) -> Payload:
         "reason": v.reason,
         "summary": v.summary,
         "confidence": v.confidence,
-        **window_payload(m, record.baseline),
+        **window_payload(m, v.accounts),
         "tiers": [_tier(t) for t in m.tiers],
         "evidence": [
             {"text": e.text, "value": number(e.value), "unit": e.unit, "metric": e.metric or None}
@@ -53,9 +53,9 @@ def payload(record: Measurement) -> Payload:
     }
 
 
-def window_payload(m: Meters, base: Baseline | None = None) -> Payload:
+def window_payload(m: Meters, accounts: Accounts | None = None) -> Payload:
     """Window, tier and meters; a baseline has the same shape."""
-    accounts = accounts_of(m, base)
+    accounts = accounts or m.accounts
     return {
         "engine": {"server": m.engine.server, "version": str(m.engine.version), "assumed": m.engine_assumed},
         "window": {
@@ -111,6 +111,7 @@ def window_payload(m: Meters, base: Baseline | None = None) -> Payload:
             "stored_tokens": number(m.tier.stored_tokens),
             "preemptions": number(m.preemptions),
             "mean_prompt_tokens": _estimate(m.mean_prompt_tokens),
+            "prompt_tokens_p90": _estimate(m.prompt_tokens_p90),
             "mean_output_tokens": m.mean_output_tokens,
         },
     }
@@ -159,9 +160,9 @@ def document(record: Measurement) -> Document:
     """The measurement for a person: the answer first, then the meters in their order."""
     m, v = record.meters, record.verdict
     sections = [Section("", (Line(v.summary),)), Section("Meters", (_meters_table(m, record.baseline),))]
-    accounts = accounts_of(m, record.baseline)
+    accounts = v.accounts or m.accounts
     if accounts.saved_seconds is not None and m.external_hit_tokens:
-        sections.append(Section("Accounts", (Facts(_account_rows(m, record.baseline)),)))
+        sections.append(Section("Accounts", (Facts(_account_rows(m, accounts)),)))
     if m.tiers:
         sections.append(Section("Tiers", (_tiers_table(m),)))
     sections.append(Section("Evidence", (_evidence_table(record),)))
@@ -245,8 +246,7 @@ def _of(denominator: str | None) -> str:
     return f"of {denominator}" if denominator else ""
 
 
-def _account_rows(m: Meters, base: Baseline | None) -> tuple[tuple[str, str, str], ...]:
-    accounts = accounts_of(m, base)
+def _account_rows(m: Meters, accounts: Accounts) -> tuple[tuple[str, str, str], ...]:
     rows = []
     saved = accounts.saved_seconds
     if saved is not None and saved.low is not None and saved.high is not None:
