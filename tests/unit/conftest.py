@@ -12,6 +12,7 @@ TOKENS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50
 # Exported only where something is configured.
 CONDITIONAL = (
     "kv_offload",
+    "simple_kv",
     "nixl",
     "mooncake",
     "hf3fs",
