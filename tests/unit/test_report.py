@@ -78,3 +78,35 @@ def test_yaml_says_the_same() -> None:
 
     payload = {"a": 1, "b": [True, None, 0.5], "c": "on"}
     assert yaml.safe_load(to_yaml(payload)) == plain(payload)
+
+
+def test_a_narrow_terminal_breaks_no_word_and_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    name = "vllm:external_prefix_cache_hits_total"
+    document = Document(
+        Line("x"),
+        (
+            Section(
+                "",
+                (
+                    Table(
+                        ("what", "a long header", "metric"),
+                        (("prompt tokens that the tier supplied", "1,000,000 tokens", name),),
+                        frozenset({1}),
+                    ),
+                ),
+            ),
+        ),
+    )
+    monkeypatch.setenv("TERM", "xterm")
+    for columns in (200, 80, 60, 20):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        out = Terminal()
+        write_text(document, out, "never")
+        assert name in out.getvalue()
+        assert "1,000,000 tokens" in out.getvalue()
+        for word in ("prompt", "supplied", "LONG", "HEADER"):
+            assert word in out.getvalue()

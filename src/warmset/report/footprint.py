@@ -177,21 +177,22 @@ def _ranks(footprint: Footprint) -> Table:
 def _pool_blocks(footprint: Footprint, context_tokens: int | None) -> tuple[Block, ...]:
     rows = [
         (
-            "one block id",
+            "one block",
             format_bytes(footprint.pool_bytes_per_block),
-            f"{footprint.pool_bytes_per_block:,} B; it takes {footprint.block_tokens:,} tokens of context",
+            f"{footprint.pool_bytes_per_block:,} B; it covers {footprint.block_tokens:,} tokens of context",
         )
     ]
     if context_tokens is not None:
-        rows.append(("a session takes", f"{footprint.blocks_per_session(context_tokens):,} block ids", ""))
+        rows.append(("a session takes", f"{footprint.blocks_per_session(context_tokens):,} blocks", ""))
+    states = any(table.first.kind == "state" for table in footprint.tables)
     table = Table(
-        ("block table", "layers", "tokens per block", "copies"),
+        ("group of layers", "layers", "tokens per block", *(("copies",) if states else ())),
         tuple(
             (
                 table.first.kind.replace("_", " "),
                 f"{len(table.members)}",
                 f"{table.first.block_tokens:,}",
-                f"{table.first.copies}" if table.first.kind == "state" else "",
+                *((f"{table.first.copies}" if table.first.kind == "state" else "",) if states else ()),
             )
             for table in footprint.tables
         ),
@@ -203,7 +204,9 @@ def _pool_blocks(footprint: Footprint, context_tokens: int | None) -> tuple[Bloc
 def _remarks(footprint: Footprint, context_tokens: int | None) -> list[str]:
     remarks = []
     if context_tokens is None:
-        remarks.append("bytes_per_session and pool_bytes_per_session need a context: add `--context`")
+        remarks.append(
+            "what a session costs needs a context: add `--context 8192` (bytes_per_session, pool_bytes_per_session)"
+        )
     if footprint.grows_up_to_tokens is not None:
         remarks.append(
             f"no layer grows without bound: every attention layer {footprint.growth}, so bytes_per_token is 0"

@@ -4,6 +4,7 @@ import os
 import sys
 from typing import TextIO
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table as RichTable
@@ -23,6 +24,7 @@ _STYLES: dict[Tone, str] = {
 _PIPE_WIDTH = 10_000
 # A narrower terminal breaks lines itself: columns of three letters help nobody.
 _LEAST_WIDTH = 60
+_INDENT, _GAP = 2, 2
 
 
 def console(stream: TextIO, color: str = "auto") -> Console:
@@ -77,7 +79,12 @@ def _write_block(out: Console, block: Block) -> None:
                 grid.add_row(Text(visible(name)), Text(visible(value)), Text(visible(remark), style="dim"))
             out.print(_indented(grid))
         case Table():
-            out.print(_indented(_table(block)))
+            table, width = _table(out, block), out.width
+            # Wider than the terminal is better than without its end.
+            needed = sum(c.width or 0 for c in table.columns) + _GAP * len(table.columns) + _INDENT
+            out.width = max(width, needed)
+            out.print(_indented(table))
+            out.width = width
         case Code(text):
             # A command that is wrapped can no longer be pasted.
             for line in text.splitlines():
@@ -86,17 +93,46 @@ def _write_block(out: Console, block: Block) -> None:
 
 def _indented(block: Text | RichTable) -> Padding:
     """Two blanks before every line, wrapped ones too."""
-    return Padding(block, (0, 0, 0, 2))
+    return Padding(block, (0, 0, 0, _INDENT))
 
 
-def _table(block: Table) -> RichTable:
-    table = RichTable(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
-    for index, header in enumerate(block.headers):
+def _table(out: Console, block: Table) -> RichTable:
+    table = RichTable(box=None, padding=(0, _GAP, 0, 0), header_style="bold", pad_edge=False)
+    for index, (header, width) in enumerate(
+        zip(block.headers, _widths(block, out.width - _INDENT), strict=True)
+    ):
         table.add_column(
             Text(visible(header).upper()),
             justify="right" if index in block.right else "left",
             overflow="fold",
+            width=width,
         )
     for row in block.rows:
         table.add_row(*(Text(visible(cell)) for cell in row))
     return table
+
+
+def _widths(block: Table, room: int) -> list[int]:
+    """Widths of columns that fit `room` if they can without breaking a word or a number: the terminal breaks what is
+    left. Headers give way first, then the widest column.
+    """
+    columns = list(zip(block.headers, *block.rows, strict=True))
+    cells = [max((cell_len(visible(c)) for c in column[1:]), default=0) for column in columns]
+    words = [max((_word(c) for c in column[1:]), default=0) for column in columns]
+    widths = [max(cell_len(column[0]), cell) for column, cell in zip(columns, cells, strict=True)]
+    least = [
+        max(_word(column[0]), cell if i in block.right else word)
+        for i, (column, cell, word) in enumerate(zip(columns, cells, words, strict=True))
+    ]
+    for bounds in ([max(low, cell) for low, cell in zip(least, cells, strict=True)], least):
+        while (over := sum(widths) + _GAP * (len(widths) - 1) - room) > 0:
+            slack = [width - low for width, low in zip(widths, bounds, strict=True)]
+            if max(slack, default=0) <= 0:
+                break
+            at = max((i for i in range(len(widths)) if slack[i] > 0), key=lambda i: widths[i])
+            widths[at] -= min(over, slack[at], max(1, widths[at] // 8))
+    return widths
+
+
+def _word(text: str) -> int:
+    return max((cell_len(word) for word in visible(text).split()), default=0)
