@@ -392,3 +392,75 @@ def test_unknown_formats(tmp_path: Path) -> None:
         load("mooncake:absent.jsonl")
     with pytest.raises(InputError, match="unknown time unit"):
         read(path, ReadOptions(time_unit="h"))
+
+
+def test_csv_types_are_not_guessed_from_the_first_rows(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    rows = [f"{i},16,{i}" for i in range(200_000)]
+    path.write_text("time,input_tokens,blocks\n" + "\n".join([*rows, "200000.5,32,7 999999", ""]))
+    assert load(path, block_tokens=16).requests == 200_001
+    path.write_text("time,input_tokens,blocks\n0,16,1\n1,many,1\n2,16,18446744073709551615\n")
+    with pytest.raises(InputError, match="line 3: `input_tokens`"):
+        load(path, block_tokens=16)
+    assert load(path, block_tokens=16, skip_bad=True).requests == 2
+    path.write_text("time,input_tokens,blocks\n2026-11-29T10:00:00Z,16,1\n2026-11-29 10:00:02+00:00,16,2\n")
+    assert load(path, block_tokens=16).arrival_seconds.tolist() == [0, 2]
+
+
+def test_csv_rows_of_another_width_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("time,input_tokens,blocks\n0,16,1\n1\n2,0,1\n3,16,1\n")
+    with pytest.raises(InputError, match="Row #3"):
+        load(path, block_tokens=16)
+    found = read(path, ReadOptions(block_tokens=16, skip_bad=True))
+    assert found.trace.requests == 2
+    assert sorted(found.first_lines.values()) == [3, 4]
+
+
+def test_parquet_may_be_compressed_as_a_whole(tmp_path: Path) -> None:
+    import gzip
+
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    plain = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"input_tokens": [32, 32], "blocks": [[1, 2], [1, 3]]}), plain)
+    packed = tmp_path / "t.parquet.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert load(packed, block_tokens=16).block_ids.tolist() == [0, 1, 0, 2]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_a_list_of_messages_is_conversations(tmp_path: Path, indent: int | None, mark: bytes) -> None:
+    path = tmp_path / "t.json"
+    turns = [{"role": "user", "content": "q" * 40}, {"role": "assistant", "content": "a" * 5}]
+    path.write_bytes(mark + json.dumps([{"messages": turns}], indent=indent).encode())
+    assert detect(Source(path)) == "sharegpt"
+    assert load(path).output_tokens.tolist() == [5]
+
+
+def test_what_was_left_out_is_said_when_nothing_is_left(tmp_path: Path) -> None:
+    path = jsonl(tmp_path / "t.jsonl", {"ts": 1, "prompt": ""}, {"ts": 2, "messages": 5})
+    with pytest.raises(
+        InputError, match=r"1 left out: neither `messages`.*line 2.*1 left out: the prompt is"
+    ):
+        load(f"openai:{path}", skip_bad=True)
+
+
+def test_a_folder_says_which_file_is_no_session(tmp_path: Path) -> None:
+    jsonl(tmp_path / "mooncake.jsonl", {"timestamp": 1, "input_length": 16, "hash_ids": [1]})
+    with pytest.raises(InputError, match=r"`mooncake\.jsonl`") as caught:
+        load(tmp_path)
+    assert "--sample" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("text", ['{"timestamp": 0}', "{}"])
+def test_ids_past_the_signed_range_are_reported_with_their_line(tmp_path: Path, text: str) -> None:
+    # The second file has a line that only the exact reader takes.
+    row = {"timestamp": 0, "input_length": 16, "output_length": 1, "hash_ids": [1]}
+    large = {**row, "hash_ids": [2**63]} | ({"extra": [1]} if text == "{}" else {})
+    path = jsonl(tmp_path / "t.jsonl", row, row, large, large)
+    found = read(f"mooncake:{path}", ReadOptions(block_tokens=16))
+    assert found.trace.unique_blocks == 2
+    assert [note for note in found.notes if "2^63" in note and "line 3" in note]

@@ -25,9 +25,7 @@ def assemble(rows: Iterable[Rows], options: ReadOptions, problems: Problems, tim
     checked = _Checked(rows, options, problems, time_unit)
     parts = [_narrowed(part) for part in checked]
     if not parts:
-        raise InputError(
-            f"`{problems.path}` holds no requests", hint="name a trace with at least one request"
-        )
+        raise nothing_left(problems)
     whole = _join(parts)
     del parts
     if options.sort and np.any(np.diff(whole.times) < 0):
@@ -38,7 +36,7 @@ def assemble(rows: Iterable[Rows], options: ReadOptions, problems: Problems, tim
         good = _without_contradictions(whole, dense, problems)
         whole = whole.keep(good)
         if not len(whole):
-            raise InputError(f"`{problems.path}` holds no usable requests")
+            raise nothing_left(problems)
         dense, first = densify(whole.labels)
     return Trace(
         block_ids=dense,
@@ -156,6 +154,19 @@ class _Checked:
 
 
 Ids = NDArray[np.int32] | NDArray[np.int64]
+
+
+def nothing_left(problems: Problems) -> InputError:
+    """What to say of a file without requests: what was left out, if anything was."""
+    left_out = "; ".join(
+        f"{count:,} left out: {reason} (first at line {problems.examples[reason]})"
+        for reason, count in problems.skipped.items()
+    )
+    if left_out:
+        return InputError(
+            f"`{problems.path}` holds no usable requests: {left_out}", hint="repair these lines"
+        )
+    return InputError(f"`{problems.path}` holds no requests", hint="name a trace with at least one request")
 
 
 def _narrowed(rows: Rows) -> Rows:

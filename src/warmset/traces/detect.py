@@ -36,11 +36,14 @@ def _by_first_object(text: bytes) -> str | None:
         row = json.loads(text.split(b"\n", 1)[0])
     except (ValueError, RecursionError):
         # One long line, or one document over many lines: look for the keys themselves.
-        return _by_keys({key for key in _TELLING if f'"{key}"'.encode() in text}, text)
+        found = _by_keys({key for key in _TELLING if f'"{key}"'.encode() in text}, text)
+        return "sharegpt" if found == "openai" and text.startswith(b"[") and b'"messages"' in text else found
     if isinstance(row, list):
         if len(row) >= 2 and isinstance(row[0], (int, float)) and isinstance(row[1], list):
             return "kv-events"
         row = next((item for item in row if isinstance(item, dict)), {})
+        if "messages" in row:
+            return "sharegpt"  # a log of requests has one of them per line
     if not isinstance(row, dict):
         return None
     if isinstance(row.get("hash_ids"), dict):

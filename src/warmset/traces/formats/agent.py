@@ -22,24 +22,26 @@ from warmset.traces.source import Source
 TIME_UNIT = "s"
 BLOCK_TOKENS = 64
 _MAX_NESTING = 16
+_FOLDER = "a folder is read as agent sessions: name one file in it, or `FORMAT:FOLDER` with `curve --sample`"
 
 
 def read(source: Source, options: ReadOptions, problems: Problems) -> Iterator[Rows]:
     """All requests of all sessions by time; record numbers count sessions."""
     rows = RowsBuilder(options.block_tokens)
     number = 0
-    for number, session in enumerate(_sessions(source, problems), 1):
+    for number, (name, session) in enumerate(_sessions(source, problems), 1):
         try:
             _add_session(rows, number, session, options)
         except BadRow as reason:
-            problems.bad(number, str(reason))
+            problems.bad(number, f"{reason}{name}", hint=_FOLDER if name else None)
     if number > 1:
         problems.note(f"{number} sessions, each placed at its own recorded times")
     whole = rows.build()
     yield whole.take(np.argsort(whole.times, kind="stable")) if len(whole) else whole
 
 
-def _sessions(source: Source, problems: Problems) -> Iterator[object]:
+def _sessions(source: Source, problems: Problems) -> Iterator[tuple[str, object]]:
+    """Sessions, each with the words for where it stands: nothing, or the file of a folder."""
     files = [source]
     if source.path.is_dir():
         files = [
@@ -49,9 +51,10 @@ def _sessions(source: Source, problems: Problems) -> Iterator[object]:
             raise InputError(f"`{source.path}` holds no JSON files", hint="name the folder of agent sessions")
     for file in files:
         data = file.document()
+        name = f", in `{file.path.name}`" if source.path.is_dir() else ""
         try:
             value = json.loads(data)
-            yield from value if isinstance(value, list) else [value]
+            yield from ((name, each) for each in (value if isinstance(value, list) else [value]))
         except RecursionError:
             raise InputError(
                 f"`{file.path}`: JSON is nested too deeply", hint="this is no agent session"
@@ -60,7 +63,7 @@ def _sessions(source: Source, problems: Problems) -> Iterator[object]:
             for line_number, line in enumerate(data.split(b"\n"), 1):
                 try:
                     if line.strip():
-                        yield fields.parse_object(line)
+                        yield name, fields.parse_object(line)
                 except BadRow as reason:
                     problems.bad(line_number, str(reason))
 

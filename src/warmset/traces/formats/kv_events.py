@@ -80,7 +80,7 @@ def _ancestors(block: int | None, parents: dict[int, int | None]) -> list[int]:
 
 
 def _batches(source: Source, problems: Problems) -> Iterator[tuple[int, Any]]:
-    if source.head(1) in (b"[", b"{"):
+    if source.head(64).lstrip(b"\xef\xbb\xbf")[:1] in (b"[", b"{"):
         for first_line, chunk in source.line_chunks():
             for number, line in enumerate(chunk.split(b"\n"), first_line):
                 if not line.strip():
@@ -96,7 +96,8 @@ def _batches(source: Source, problems: Problems) -> Iterator[tuple[int, Any]]:
             number += 1
             length = int.from_bytes(prefix, "big")
             data = stream.read(length) if len(prefix) == 4 and length <= MAX_LINE_BYTES else b""
-            if len(prefix) < 4 or len(data) < length:
+            # No record is empty: a run of zeros is no capture, and would be millions of faults.
+            if len(prefix) < 4 or not data or len(data) < length:
                 problems.bad(number, "the record is cut short or its length is wrong")
                 return
             try:

@@ -7,6 +7,8 @@ Source: kvcache-ai/Mooncake, FAST25-release.
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from warmset.traces import fields
 from warmset.traces.chaining import rechained
 from warmset.traces.formats.mooncake_fast import read_regular
@@ -14,13 +16,20 @@ from warmset.traces.options import ReadOptions
 from warmset.traces.rows import BadRow, Problems, Rows, RowsBuilder
 from warmset.traces.source import Source
 
+_PAST_SIGNED = 2**63
+_LARGE = "block ids past 2^63"
 TIME_UNIT = None  # milliseconds in the original; some tools write seconds
 
 
 def read(source: Source, options: ReadOptions, problems: Problems) -> Iterator[Rows]:
     """All requests, in runs of some megabytes."""
     for first_line, chunk in source.line_chunks():
-        rows = read_regular(chunk, first_line) or read_exact(chunk, first_line, problems)
+        rows = read_regular(chunk, first_line)
+        if rows is None:
+            rows = read_exact(chunk, first_line, problems)
+        elif len(rows.labels) and rows.labels.max() >= _PAST_SIGNED:
+            access = int(np.argmax(rows.labels >= _PAST_SIGNED))
+            _note_large(problems, int(rows.lines[np.searchsorted(rows.offsets, access, side="right") - 1]))
         yield rechained(rows) if options.rechain else rows
 
 
@@ -33,6 +42,8 @@ def read_exact(chunk: bytes, first_line: int, problems: Problems) -> Rows:
         try:
             row = fields.parse_object(line)
             ids = fields.labels(row, "hash_ids")
+            if any(type(value) is int and value >= _PAST_SIGNED for value in row["hash_ids"]):
+                _note_large(problems, line_number)
             size = None if row.get("block_size") is None else fields.count(row, "block_size")
             if size is not None and not (0 < size < 2**31 and rows.block_tokens in (None, size)):
                 raise BadRow("`block_size` is 0, or differs from the lines before")
@@ -50,6 +61,11 @@ def read_exact(chunk: bytes, first_line: int, problems: Problems) -> Rows:
         except BadRow as reason:
             problems.bad(line_number, str(reason))
     return rows.build()
+
+
+def _note_large(problems: Problems, line: int) -> None:
+    if not any(note.startswith(_LARGE) for note in problems.notes):
+        problems.note(f"{_LARGE} are read as unsigned 64-bit numbers (first at line {line})")
 
 
 def _block_tokens(value: object, blocks: int) -> list[int]:

@@ -34,7 +34,7 @@ def read(source: Source, options: ReadOptions, problems: Problems) -> Iterator[R
     def add(number: int, conversation: dict[str, Any]) -> None:
         _add(rows, number, conversation, encode)
 
-    if not source.head(64).lstrip().startswith(b"["):
+    if not source.head(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
         yield from read_lines(source, problems, rows, add)
         return
     try:

@@ -4,7 +4,7 @@ Our columns are `time`, `input_tokens`, `output_tokens`, `session` and `blocks`;
 file's own names. `blocks` is a list column, or text of ids split by blanks, commas or semicolons.
 """
 
-import math
+import io
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -31,8 +31,9 @@ def read(source: Source, options: ReadOptions, problems: Problems) -> Iterator[R
         raise InputError(f"unknown column `{min(unknown)}`", hint=f"declare some of {', '.join(COLUMNS)}")
     rows = RowsBuilder()
     number = 1
+    left_out: set[int] = set()
     try:
-        for first, batch in _batches(source):
+        for first, batch in _batches(source, options, problems, left_out):
             number = max(number, first)
             names = {ours: options.columns.get(ours, ours) for ours in COLUMNS}
             missing = [ours for ours in _REQUIRED if names[ours] not in batch.schema.names]
@@ -43,6 +44,8 @@ def read(source: Source, options: ReadOptions, problems: Problems) -> Iterator[R
                     hint=f"declare it: `--column {missing[0]}=NAME`; the file has {', '.join(batch.schema.names)}",
                 )
             for row in batch.select([n for n in names.values() if n in batch.schema.names]).to_pylist():
+                while number in left_out:
+                    number += 1
                 try:
                     _add(rows, number, {ours: row.get(names[ours]) for ours in COLUMNS}, options)
                 except BadRow as reason:
@@ -56,22 +59,44 @@ def read(source: Source, options: ReadOptions, problems: Problems) -> Iterator[R
         ) from None
 
 
-def _batches(source: Source) -> Iterator[tuple[int, Any]]:
-    if source.head(4) == b"PAR1":
-        from pyarrow import parquet
-
-        with source.path.open("rb") as file:
-            for batch in parquet.ParquetFile(file).iter_batches(batch_size=8192):
-                yield 1, batch
-        return
-    from pyarrow import csv
-
+def _batches(
+    source: Source, options: ReadOptions, problems: Problems, left_out: set[int]
+) -> Iterator[tuple[int, Any]]:
+    """Batches with the number of their file's first row; CSV rows of another width go to `left_out`."""
     with source.open() as stream:
-        for batch in csv.open_csv(stream, read_options=csv.ReadOptions(use_threads=False)):
-            yield 2, batch
+        if source.head(4) == b"PAR1":
+            from pyarrow import parquet
+
+            # Parquet is read from its end: what is compressed as a whole has to be in memory.
+            whole = stream if isinstance(getattr(stream, "raw", None), io.FileIO) else io.BytesIO(source.document())
+            for batch in parquet.ParquetFile(whole).iter_batches(batch_size=8192):
+                yield 1, batch
+            return
+        import pyarrow as pa
+        from pyarrow import csv
+
+        def other_width(row: Any) -> str:
+            if not options.skip_bad:
+                return "error"
+            left_out.add(row.number)
+            problems.bad(row.number, "the row has another number of columns than the header")
+            return "skip"
+
+        # Text, whatever it looks like: a type guessed from the first rows would refuse what comes later.
+        text = {options.columns.get(ours, ours): pa.string() for ours in COLUMNS}
+        yield from (
+            (2, batch)
+            for batch in csv.open_csv(
+                stream,
+                read_options=csv.ReadOptions(use_threads=False),
+                parse_options=csv.ParseOptions(invalid_row_handler=other_width),
+                convert_options=csv.ConvertOptions(column_types=text),
+            )
+        )
 
 
 def _add(rows: RowsBuilder, number: int, row: dict[str, Any], options: ReadOptions) -> None:
+    row = {ours: None if value == "" else value for ours, value in row.items()}
     blocks = row["blocks"]
     if isinstance(blocks, str):
         blocks = [_id(text) for text in re.split(r"[\s,;\[\]]+", blocks) if text]
@@ -80,21 +105,37 @@ def _add(rows: RowsBuilder, number: int, row: dict[str, Any], options: ReadOptio
     elif not isinstance(blocks, list):
         blocks = [blocks]
     labels = [fields.label(block) for block in blocks]
-    moment = row["time"]
+    moment = _moment(row["time"])
     if isinstance(moment, datetime):
         # Without a zone, a local one would make an hour of a change to summer time.
         zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        row["time"], rows.time_unit = zoned.timestamp(), "s"
-    time = fields.time(row, "time") if moment is not None else math.nan
+        moment, rows.time_unit = zoned.timestamp(), "s"
     rows.add(
         number,
         chain(labels) if options.rechain else labels,
-        time,
-        fields.count(row, "input_tokens"),
-        fields.count(row, "output_tokens", default=-1),
+        fields.time({"time": moment}, "time"),
+        fields.count({"input_tokens": _count(row["input_tokens"])}, "input_tokens"),
+        fields.count({"output_tokens": _count(row["output_tokens"])}, "output_tokens", default=-1),
         fields.session(row["session"]),
     )
 
 
 def _id(text: str) -> int | str:
     return int(text) if re.fullmatch(r"-?[0-9]{1,20}", text) else text
+
+
+def _count(value: Any) -> Any:
+    """A number as CSV writes it; anything else stays, and is refused as what it is."""
+    if isinstance(value, str) and re.fullmatch(r"\s*[0-9]{1,17}(\.0*)?\s*", value):
+        return int(float(value)) if "." in value else int(value)
+    return value
+
+
+def _moment(value: Any) -> Any:
+    """A date where `value` is the text of one."""
+    if isinstance(value, str) and re.match(r"\s*[0-9]{4}-", value):
+        try:
+            return datetime.fromisoformat(value.strip())
+        except ValueError:
+            return value
+    return value
