@@ -160,6 +160,17 @@ def _hicache(case: "Case", ranks: int) -> Iterator[HostTier]:
     yield HostTier(kind, written, written * ranks * twice, True, ranks, 1, size.value, unit="GB per rank")
 
 
+def size_setting(case: "Case", tier: HostTier, size_bytes: int) -> str:
+    """The setting that this launch sizes its tier by, with another size: a fix to type."""
+    if tier.kind in ("native", "simple") and not case.kv.by_flag:
+        return f'"cpu_bytes_to_use": {size_bytes}'
+    if tier.kind == "lmcache":
+        return f"LMCACHE_MAX_LOCAL_CPU_SIZE={size_bytes // GIB}"
+    if tier.kind.startswith("hicache"):
+        return f"--hicache-size {size_bytes // GB}"
+    return f"--kv-offloading-size {size_bytes // GIB}"
+
+
 def budgets(case: "Case") -> tuple[Budget, ...]:
     """What the tiers of a launch must fit into, the tightest kind first."""
     found: list[Budget] = []

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Missing, Rule, Severity
-from warmset.checks.sizing import RESERVE_RATIO, HostTier, budgets
+from warmset.checks.sizing import RESERVE_RATIO, HostTier, budgets, size_setting
 from warmset.units import GIB, format_bytes
 
 
@@ -50,14 +50,7 @@ def _fix(tier: HostTier, kind: str, fits: int, case: Case) -> str:
         return f"memory: {needed}Gi"
     if tier.kind == "lmcache-server":
         return f"--l1-size-gb {fits // GIB}"
-    per_replica = fits // max(1, tier.replicas)
-    if tier.kind in ("native", "simple") and not case.kv.by_flag:
-        return f'"cpu_bytes_to_use": {per_replica}'
-    if tier.kind == "lmcache":
-        return f"LMCACHE_MAX_LOCAL_CPU_SIZE={per_replica // GIB}"
-    if tier.kind.startswith("hicache"):
-        return f"--hicache-size {per_replica // 10**9}"
-    return f"--kv-offloading-size {per_replica // GIB}"
+    return size_setting(case, tier, fits // max(1, tier.replicas))
 
 
 RULE = Rule(

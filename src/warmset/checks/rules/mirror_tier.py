@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Missing, Rule
-from warmset.checks.sizing import RESERVE_RATIO, HostTier
+from warmset.checks.sizing import RESERVE_RATIO, HostTier, size_setting
 from warmset.units import GIB, format_bytes
 
 
@@ -25,7 +25,7 @@ def check(case: Case) -> Iterator[Answer]:
                 f"({format_bytes(device)}): it only "
                 "mirrors what the device holds, and adds nearly no hits",
                 tier.at,
-                fix=_fix(tier, device),
+                fix=_fix(case, tier, device),
             )
     if case.sglang:
         yield from _hicache(case)
@@ -62,13 +62,16 @@ def _hicache(case: Case) -> Iterator[Answer]:
         )
 
 
-def _fix(tier: HostTier, device: int) -> str:
+def _fix(case: Case, tier: HostTier, device: int) -> str:
     wanted = -(-int(device * (1 + RESERVE_RATIO)) // GIB)
     if tier.kind == "kvbm":
         return f"DYN_KVBM_CPU_CACHE_GB={-(-int(device * 1.1) // 10**9)}"
     if tier.kind == "lmcache":
         return f"LMCACHE_MAX_LOCAL_CPU_SIZE above {-(-wanted // max(1, tier.ranks))}"
-    return f"--kv-offloading-size above {-(-device // GIB)}, such as {wanted + wanted // 2}"
+    ample = wanted + wanted // 2
+    if tier.kind in ("native", "simple") and not case.kv.by_flag:
+        return f"above {-(-device // GIB)} GiB, such as {size_setting(case, tier, ample * GIB)} ({ample} GiB)"
+    return f"--kv-offloading-size above {-(-device // GIB)}, such as {ample}"
 
 
 RULE = Rule(

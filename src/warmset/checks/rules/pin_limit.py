@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Rule
+from warmset.checks.sizing import size_setting
 from warmset.units import GIB, format_bytes
 
 # One cudaHostRegister call of 512 GiB or more fails.
@@ -30,7 +31,7 @@ def check(case: Case) -> Iterator[Answer]:
             f"one region of {format_bytes(tier.written_bytes)} cannot be registered on {where} "
             f"(from {format_bytes(limit)} on): it stays unpinned and transfers are slow",
             tier.at,
-            fix=f"--kv-offloading-size {(limit - 1) // GIB}"
+            fix=size_setting(case, tier, (limit - 1) // GIB * GIB)
             if not rocm
             else "a smaller tier: 128 GB is proven on gfx942",
             confidence="medium" if rocm else "high",

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Rule, Severity
-from warmset.checks.sizing import HostTier, budgets, next_power_of_two
+from warmset.checks.sizing import HostTier, budgets, next_power_of_two, size_setting
 from warmset.servers import Version
-from warmset.units import GIB, format_bytes
+from warmset.units import format_bytes
 
 _TENSORS = re.compile(r"Allocating (\d{1,5}) CPU tensors")
 # LMCache allocated its pool in one pinned torch tensor before it brought its own allocator.
@@ -55,11 +55,7 @@ def _hit(case: Case, tier: HostTier, real: int, pieces: int, each: int, known: b
     if not known:
         message += "; with several KV-cache groups the pieces are more and smaller, and up to twice the size is taken"
     lower = (next_power_of_two(each) // 2) * pieces // (1 if not tier.per_rank else pieces)
-    fix = (
-        f"LMCACHE_MAX_LOCAL_CPU_SIZE={lower // GIB}"
-        if tier.kind == "lmcache"
-        else f"--kv-offloading-size {lower // GIB}"
-    )
+    fix = size_setting(case, tier, lower)
     return Hit(message, tier.at, severity, fix, confidence="high" if known else "medium")
 
 
