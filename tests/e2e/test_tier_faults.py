@@ -73,11 +73,11 @@ PATIENCE_SECONDS = 4.0
 STEP = ScheduleEndContext(new_req_ids=[], preempted_req_ids=())
 
 
-def _spec(tp_size: int = 1) -> Any:
+def _spec(tp_size: int = 1, *, events: bool = False) -> Any:
     config = OffloadingConfig(
         groups=(),
         worker_kv_bytes_per_block=0,
-        enable_kv_cache_events=False,
+        enable_kv_cache_events=events,
         extra_config={},
         engine_id="test-engine",
         model=OffloadingModelConfig(name="test-model", dtype="float32"),
@@ -96,8 +96,8 @@ def _spec(tp_size: int = 1) -> Any:
         ),
         replicated_layout=False,
     )
-    events = OffloadingKVEventsConfig(enable_kv_cache_events=False, self_describing_kv_events=False)
-    return SimpleNamespace(config=config, blocks_per_chunk=1, kv_events_config=events)
+    kv_events = OffloadingKVEventsConfig(enable_kv_cache_events=events, self_describing_kv_events=False)
+    return SimpleNamespace(config=config, blocks_per_chunk=1, kv_events_config=kv_events)
 
 
 @dataclass
@@ -122,7 +122,8 @@ class Replica:
         view = self._pages.cast("B", (8, BLOCK_BYTES))
         region = SimpleNamespace(create_kv_memoryview=lambda: view)
         primary = CPUPrimaryTierOffloadingManager(num_chunks=8, mmap_region=region)
-        spec, rows = _spec(tp_size), primary.get_kv_memoryview()
+        spec = _spec(tp_size, events=bool(settings.get("enable_kv_events")))
+        rows = primary.get_kv_memoryview()
         if kind == "fs":
             self.tier: Any = FileSystemTierManager(spec, rows, "fs", root_dir=store.removeprefix("file://"))
         elif kind == "obj":
@@ -514,6 +515,43 @@ def test_replicas_share_what_their_settings_at_rest_let_them(
         assert (served.wrong, served.hits) == (0, hits), settings
         assert not {k for k in reader.seen() if "corrupt" in k}, "nobody harms another's blocks"
         reader.close()
+
+
+def _events(replica: Replica, wanted: int) -> list[Any]:
+    """What the tier announces, once it has told of `wanted` blocks."""
+    found: list[Any] = []
+    end = time.monotonic() + 10
+    while sum(len(event.keys) for event in found) < wanted and time.monotonic() < end:
+        replica._step()
+        found.extend(replica.manager.take_events())
+    return found
+
+
+def test_the_tier_announces_what_it_stores_evicts_and_finds_corrupt(tmp_path: Path) -> None:
+    told = {"enable_kv_events": True, "locality": "REMOTE"}
+    root = tmp_path / "kv"
+    writer = Replica("warmset", f"file://{root}", **told)
+    writer.serve(*PROMPTS[:2])
+    stored = _events(writer, 2 * PROMPT_BLOCKS)
+    writer.close()
+    assert {(e.medium.name, e.locality.name, e.removed, e.ownership) for e in stored} == {
+        ("STORAGE", "REMOTE", False, "WarmsetTier")
+    }
+    keys = {key for event in stored for key in event.keys}
+    assert len(keys) == 2 * PROMPT_BLOCKS
+    _flip(Folder(root))
+    reader = Replica("warmset", f"file://{root}", **told)
+    reader.serve(PROMPTS[0])
+    removed = [e for e in _events(reader, 2 * PROMPT_BLOCKS) if e.removed]
+    assert {key for event in removed for key in event.keys} <= keys
+    assert len(removed) >= 1
+    assert {(e.locality.name, e.ownership) for e in removed} == {("REMOTE", "WarmsetTier")}
+    reader.close()
+    bounded = Replica("warmset", f"file://{root}", capacity_bytes=3 * (BLOCK_BYTES + 4096), **told)
+    bounded.serve(*PROMPTS)
+    evicted = [e for e in _events(bounded, 10 * PROMPT_BLOCKS) if e.removed]
+    assert sum(len(event.keys) for event in evicted) >= PROMPT_BLOCKS
+    bounded.close()
 
 
 def test_a_tier_whose_key_is_missing_does_not_start(tmp_path: Path) -> None:

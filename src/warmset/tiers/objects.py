@@ -1,5 +1,6 @@
 """A store in an object store (S3, GCS, Azure) through `obstore`."""
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from warmset.errors import InputError
+from warmset.tiers.aws import aws_profile
 from warmset.tiers.buffers import copy_bytes
 from warmset.tiers.errors import (
     Deadline,
@@ -29,9 +31,9 @@ _REQUESTS_IN_FLIGHT = 32
 class ObjectStore:
     """Objects below the prefix of `url` (`s3://bucket/prefix`, `gs://…`, `az://container/prefix`).
 
-    Credentials come from each cloud's own chain (environment, files, workload identity), or from the environment
-    variables of its command-line tools; they are never arguments here. `endpoint` and `ca_file` serve
-    S3-compatible stores. `timeout_seconds` bounds every single request.
+    Credentials come from each cloud's own chain (environment, files of its command-line tools, workload identity); they
+    are never arguments here. `endpoint` and `ca_file` serve S3-compatible stores. `timeout_seconds` bounds every
+    single request.
     """
 
     def __init__(
@@ -52,13 +54,16 @@ class ObjectStore:
             ) from None
         self._obstore = obstore
         self._timeout_seconds = timeout_seconds
+        profile = aws_profile() if url.startswith("s3://") else None
+        if profile is not None and not {"AWS_REGION", "AWS_DEFAULT_REGION"} & os.environ.keys():
+            region = region or profile.region
         config: dict[str, Any] = {"endpoint": endpoint, "region": region}
         limit = timedelta(seconds=timeout_seconds)
         client: dict[str, Any] = {"timeout": limit, "connect_timeout": limit}
         if endpoint and endpoint.startswith("http://"):
             client["allow_http"] = True
         if ca_file is not None:
-            client["root_certificate"] = ca_file.read_bytes()
+            client["root_certificate"] = _certificate(ca_file)
         try:
             self._store = from_url(
                 url,
@@ -66,6 +71,7 @@ class ObjectStore:
                 client_options=client,
                 # Retrying is the business of RetryingStore: two layers of it multiply their waits.
                 retry_config={"max_retries": 0, "retry_timeout": limit},
+                **({"credential_provider": profile.credentials} if profile is not None else {}),
             )
         except (ValueError, OSError, obstore.exceptions.BaseError) as error:
             raise InputError(
@@ -189,6 +195,15 @@ class ObjectStore:
         if elapsed is not None and float(elapsed[1]) >= 0.95 * self._timeout_seconds:
             return Deadline(words)
         return Unavailable(words)
+
+
+def _certificate(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"CA file `{path}`: {error.strerror or error}", hint="name a file in PEM format"
+        ) from None
 
 
 def _head(error: Exception) -> str:

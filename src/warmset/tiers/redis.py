@@ -3,6 +3,7 @@
 import hashlib
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from warmset.errors import InputError
@@ -17,11 +18,18 @@ _PREFIX = b"warmset:"
 class RedisStore:
     """Objects as strings under `warmset:` in the database of `url` (`redis://host:6379/0`, `rediss://…`).
 
-    A password belongs into the environment variable WARMSET_REDIS_PASSWORD, not into the URL. Objects are limited to
-    512 MiB by the server.
+    A password belongs into the environment variable WARMSET_REDIS_PASSWORD, not into the URL. `ca_file` is for
+    `rediss`. Objects are limited to 512 MiB by the server.
     """
 
-    def __init__(self, url: str, *, password: str | None = None, timeout_seconds: float = 5.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        password: str | None = None,
+        ca_file: Path | None = None,
+        timeout_seconds: float = 5.0,
+    ) -> None:
         try:
             import redis
         except ImportError:
@@ -36,6 +44,11 @@ class RedisStore:
                 socket_timeout=timeout_seconds,
                 socket_connect_timeout=timeout_seconds,
                 retry=None,
+                **(
+                    {"ssl_ca_certs": str(ca_file)}
+                    if ca_file is not None and url.startswith("rediss://")
+                    else {}
+                ),
             )
         except ValueError as error:
             raise InputError(

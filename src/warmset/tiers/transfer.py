@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 
 from warmset.tiers.buffers import copy_bytes
 from warmset.tiers.errors import Corrupt, Full, NotFound, StoreError, TooLarge
@@ -101,6 +102,7 @@ class Transfers:
         self._storing: set[str] = set()
         self._storing_lock = threading.Lock()
         self._count_lock = threading.Lock()
+        self._removed: SimpleQueue[str] = SimpleQueue()
         self._queued_store_bytes = 0
         self._queue_limit_bytes = queued_store_bytes
         self.counts = TransferCounts()
@@ -126,6 +128,10 @@ class Transfers:
                 job.closed = True
             ended.append(self._close(job, expired=expired))
         return ended
+
+    def take_removed(self) -> list[str]:
+        """The keys that were corrupt and are deleted, since the last call."""
+        return [self._removed.get_nowait() for _ in range(self._removed.qsize())]
 
     @property
     def active(self) -> int:
@@ -277,6 +283,7 @@ class Transfers:
     def _remove(self, key: str) -> None:
         try:
             self._store.delete([key])
+            self._removed.put(key)
         except StoreError:
             # It will be found corrupt again, and never used.
             self._count("failed")

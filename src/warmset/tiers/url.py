@@ -14,7 +14,7 @@ _OBJECT_SCHEMES = ("s3", "gs", "az")
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """What a URL does not say. `ca_file` and `endpoint` serve S3-compatible stores."""
+    """What a URL does not say. `endpoint` and `region` serve S3-compatible stores, `ca_file` those and `rediss`."""
 
     endpoint: str | None = None
     region: str | None = None
@@ -46,7 +46,10 @@ def open_store(url: str, options: StoreOptions | None = None) -> Store:
     from warmset.tiers.redis import RedisStore
 
     return RedisStore(
-        url, password=os.environ.get("WARMSET_REDIS_PASSWORD"), timeout_seconds=settings.timeout_seconds
+        url,
+        password=os.environ.get("WARMSET_REDIS_PASSWORD"),
+        ca_file=settings.ca_file,
+        timeout_seconds=settings.timeout_seconds,
     )
 
 

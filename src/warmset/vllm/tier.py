@@ -163,10 +163,12 @@ class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
     def on_schedule_end(self, context: ScheduleEndContext) -> None:
         """Send this step's questions, while the model runs."""
         self._lookups.flush()
+        gone = self._transfers.take_removed()
         for done in self._evictor.take():
             self._metrics.on_eviction(done)
-            own = [k for k in done.keys if k.startswith(self._namespace + "/")]
-            self._announce([key for k in own if (key := _key_of(k)) is not None], removed=True)
+            gone.extend(done.keys)
+        own = [name for name in gone if name.startswith(self._namespace + "/")]
+        self._announce([key for name in own if (key := _key_of(name)) is not None], removed=True)
 
     def take_events(self) -> Iterable[OffloadingEvent]:
         """Blocks stored and removed since the last call."""
