@@ -49,7 +49,7 @@ def reading_options(function: F, *, block_tokens: str = "--block-tokens") -> F:
             click.option("--max-size", type=BYTES, help="Bound on the size after decompression."),
             click.option(
                 "--tokenizer",
-                type=click.Path(),
+                type=click.Path(exists=True),
                 help="The model's tokenizer.json, for formats that hold text.  [default: one token per byte]",
             ),
             click.option(
