@@ -55,7 +55,9 @@ class Source:
         except IsADirectoryError:
             raise InputError(f"`{self.path}` is a directory", hint="name one trace file in it") from None
         except OSError as error:
-            raise InputError(f"cannot read `{self.path}`: {error.strerror}") from None
+            raise InputError(
+                f"cannot read `{self.path}`: {error.strerror}", hint="check the path and its permissions"
+            ) from None
         self._raw = raw
         magic = raw.peek(4)[:4]
         limit = self._max_bytes

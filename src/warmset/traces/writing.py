@@ -107,7 +107,9 @@ def _target(path: str, overwrite: bool) -> Iterator[IO[bytes]]:
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     except OSError as error:
-        raise InputError(f"cannot write `{target}`: {error.strerror}") from None
+        raise InputError(
+            f"cannot write `{target}`: {error.strerror}", hint="name a file in a folder that you may write to"
+        ) from None
     try:
         with os.fdopen(handle, "wb") as raw, _compressed(raw, target.name) as out:
             yield out
