@@ -3,13 +3,16 @@
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from warmset.cli.options import DURATION, F
 from warmset.errors import InputError
 from warmset.meters.http import Access, access
+
+if TYPE_CHECKING:
+    from warmset.meters.matchers import Matcher
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -23,7 +26,7 @@ def source_options(function: F) -> F:
             "match",
             multiple=True,
             metavar="LABEL=VALUE",
-            help="Only series with this label, such as model_name=llama; may be repeated.",
+            help="Only series with this label, such as model_name=llama; also !=, =~, !~; may be repeated.",
         ),
         click.option(
             "--token-file", type=_FILE, metavar="FILE", help="File with a bearer token (else WARMSET_TOKEN)."
@@ -62,14 +65,8 @@ def access_from(options: dict[str, Any]) -> Access:
     )
 
 
-def matchers_from(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """`model_name=llama` or `model_name="llama"` as pairs."""
-    found = []
-    for text in texts:
-        name, separator, value = text.strip().strip("{}").partition("=")
-        if not separator or not name.strip():
-            raise InputError(
-                f"matcher `{text[:80]}` has no value", hint="write it like `--match model_name=llama`"
-            )
-        found.append((name.strip(), value.strip().strip('"')))
-    return tuple(found)
+def matchers_from(texts: tuple[str, ...]) -> "tuple[Matcher, ...]":
+    """The matchers of `--match`."""
+    from warmset.meters.matchers import parse
+
+    return parse(texts)

@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 
 from warmset.errors import InputError
 from warmset.meters.http import Access, client
+from warmset.meters.matchers import Matchers
 from warmset.meters.rates import Recorder
 from warmset.meters.snapshot import Snapshot, select
 from warmset.meters.sources import sweep
 from warmset.meters.window import Window
-
-Matchers = Sequence[tuple[str, str]]
 
 
 def interval_for(seconds: float) -> float:

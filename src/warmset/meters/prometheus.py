@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from warmset.errors import InputError
 from warmset.meters.exposition import Sample
 from warmset.meters.http import Access, client, fetch, without_credentials
+from warmset.meters.matchers import Matchers
 from warmset.meters.readings import RANKS
 from warmset.meters.snapshot import PREFIXES
 from warmset.meters.window import Window, without_strange
@@ -25,7 +26,6 @@ from warmset.units import parse_duration
 if TYPE_CHECKING:
     import httpx
 
-Matchers = Sequence[tuple[str, str]]
 # Series of the same kind are added by the server over these: what tells processes apart, not what they count.
 _WHO = "instance, pod, job, node, namespace, container, endpoint, service, prometheus"
 _DEFAULT_AFTER = "30m..now"
@@ -113,7 +113,7 @@ async def _windows(
     url: str, how: Access, matchers: Matchers, earlier: Span | None, later: Span
 ) -> tuple[Window | None, Window]:
     async with client(how) as session:
-        api = Api(session, url, how, _selector(matchers), asyncio.Semaphore(_CONCURRENT))
+        api = Api(session, url, how, "{" + ",".join(map(str, matchers)) + "}", asyncio.Semaphore(_CONCURRENT))
         now = await api.window(later)
         return (await api.window(earlier) if earlier else None), now
 
@@ -245,19 +245,6 @@ def _family(name: str) -> str:
         if name.endswith(suffix):
             return name.removesuffix(suffix)
     return name
-
-
-def _selector(matchers: Matchers) -> str:
-    parts = []
-    for name, value in matchers:
-        if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name):
-            raise InputError(f"`{name[:40]}` is no label name", hint="write it like `--match job=vllm`")
-        operator = "="
-        if value.startswith("~"):
-            operator, value = "=~", value[1:].strip().strip('"')
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        parts.append(f'{name}{operator}"{escaped}"')
-    return "{" + ",".join(parts) + "}"
 
 
 def _shared_bounds(counts: Sequence[Sample]) -> set[str] | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from warmset.errors import InputError
 from warmset.meters.exposition import Labels, Sample, parse
+from warmset.meters.matchers import Matchers
 
 # Everything that a meter, a dashboard or the reset rules read; the rest of a page is checked and dropped.
 PREFIXES = ("vllm:", "sglang:", "lmcache:", "lmcache_mp", "process_start_time_seconds", "warmset_")
@@ -104,8 +105,8 @@ def renamed(snapshot: Snapshot, instance: str) -> Snapshot:
     return replace(snapshot, samples=samples)
 
 
-def select(snapshot: Snapshot, matchers: Sequence[tuple[str, str]]) -> Snapshot:
-    """Only the series whose labels have the given values; series without such a label stay out.
+def select(snapshot: Snapshot, matchers: Matchers) -> Snapshot:
+    """Only the series whose labels match.
 
     Process-wide series (start times) are kept. Raises InputError where nothing is left.
     """
@@ -114,7 +115,7 @@ def select(snapshot: Snapshot, matchers: Sequence[tuple[str, str]]) -> Snapshot:
 
     def wanted(labels: Labels) -> bool:
         values = dict(labels)
-        return all(values.get(name) == value for name, value in matchers)
+        return all(matcher.holds(values) for matcher in matchers)
 
     samples = {
         name: rows
@@ -123,7 +124,7 @@ def select(snapshot: Snapshot, matchers: Sequence[tuple[str, str]]) -> Snapshot:
         for name, rows in snapshot.samples.items()
     }
     if not any(rows for name, rows in samples.items() if not name.startswith(("process_", "warmset_"))):
-        shown = ", ".join(f"{name}={value}" for name, value in matchers)
+        shown = ", ".join(map(str, matchers))
         raise InputError(f"no series has `{shown}`", hint="see the labels on the page, such as `model_name`")
     return replace(snapshot, samples=samples)
 
