@@ -149,3 +149,37 @@ def test_recorded_device_ratio_where_lookups_are_not_prompt_tokens(
     }
     (tmp_path / "test.yaml").write_text(yaml.safe_dump(unit, sort_keys=False))
     assert "SUCCESS" in _promtool("test", "rules", tmp_path / "test.yaml")
+
+
+@pytest.mark.parametrize("host", [0.0, 1200.0], ids=["never supplied", "supplies a fifth"])
+def test_hicache_that_never_supplied_anything_has_no_series_for_it(host: float, tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").write_text(rules_yaml(engine("sglang@0.5.23")))
+    (tmp_path / "alerts.yaml").write_text(alerts_yaml(engine("sglang@0.5.23")))
+    steps = {
+        "prompt_tokens_total{": 6000.0,
+        'cached_tokens_total{cache_source="device",': 1500.0,
+        'cached_tokens_total{cache_source="total",': 1500.0 + host,
+        'hicache_backup_bytes_total{tp_rank="0",': 2e6,
+    }
+    if host:
+        steps |= {'cached_tokens_total{cache_source="host",': host, 'load_back_bytes_total{tp_rank="0",': 1e6}
+    series = [
+        {"series": f'sglang:{name}model_name="m"}}', "values": f"0+{step:g}x120"}
+        for name, step in steps.items()
+    ]
+    recorded = {"labels": 'warmset:combined_hit_ratio:rate5m{model_name="m"}', "value": (1500 + host) / 6000}
+    rules = yaml.safe_load((tmp_path / "alerts.yaml").read_text())["groups"][0]["rules"]
+    (rule,) = (r for r in rules if r["alert"] == "WarmsetTierThrashing")
+    texts = {k: v.replace("{{ $labels.model_name }}", "m") for k, v in rule["annotations"].items()}
+    fires = [] if host else [{"exp_labels": {"model_name": "m", **rule["labels"]}, "exp_annotations": texts}]
+    test = {
+        "interval": "1m",
+        "input_series": series,
+        "promql_expr_test": [
+            {"expr": "warmset:combined_hit_ratio:rate5m", "eval_time": "100m", "exp_samples": [recorded]}
+        ],
+        "alert_rule_test": [{"eval_time": "100m", "alertname": rule["alert"], "exp_alerts": fires}],
+    }
+    unit = {"rule_files": ["rules.yaml", "alerts.yaml"], "tests": [test]}
+    (tmp_path / "test.yaml").write_text(yaml.safe_dump(unit, sort_keys=False, width=10_000))
+    assert "SUCCESS" in _promtool("test", "rules", tmp_path / "test.yaml")

@@ -54,7 +54,8 @@ def alerts_yaml(engine: Engine) -> str:
         rows.append(
             _alert(
                 "WarmsetTierThrashing",
-                f"({load} < {little:g} * {store}) and ({store} > 0) and ({share} < {idle:g})",
+                # A counter of loads or hits may have no series before its first event.
+                f"({store} > 0) unless ({load} >= {little:g} * {store}) unless ({share} >= {idle:g})",
                 "30m",
                 "warning",
                 "The KV tier is written and hardly read",

@@ -77,6 +77,8 @@ class Queries:
 
     def combined_ratio(self) -> str | None:
         """Device and tier together, as a share of the prompt tokens."""
+        if self.engine.server == "sglang":  # a source has no series before it supplied something
+            return self.ratio(self.rate("prompt_tokens_cached_by_source", 'cache_source!="total"'))
         device, external, whole = self.device_hits(), self.external_hits(), self.prompt_tokens()
         if device is None or external is None or whole is None:
             return None
