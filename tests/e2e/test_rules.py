@@ -1,6 +1,8 @@
 """`promtool` accepts the generated rules and alerts, and they fire when they should."""
 
 import importlib.util
+import json
+import re
 import subprocess
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +12,7 @@ import pytest
 import yaml
 
 from warmset.report.alerts import alerts_yaml, rules_yaml
+from warmset.report.grafana import dashboard
 from warmset.servers import engine
 
 pytestmark = pytest.mark.e2e
@@ -41,6 +44,33 @@ def test_rules_are_accepted(name: str, tmp_path: Path) -> None:
         file = tmp_path / f"{kind}.yaml"
         file.write_text(text)
         assert "SUCCESS" in _promtool("check", "rules", file)
+
+
+@pytest.mark.parametrize("name", ["vllm@0.33", "vllm@0.24", "vllm@0.11.2", "sglang@0.5.23", "lmcache@0.5.6"])
+def test_the_dashboard_is_importable(name: str, tmp_path: Path) -> None:
+    """Ids are unique, panels do not overlap, and Prometheus reads every query with its variables filled in."""
+    board = json.loads(json.dumps(dashboard(engine(name))))
+    panels = board["panels"]
+    assert board["id"] is None
+    assert len({p["id"] for p in panels}) == len(panels)
+    taken = [
+        (x, y)
+        for place in (p["gridPos"] for p in panels)
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(set(taken)) == len(taken)
+    assert max(x for x, _ in taken) < 24
+    variables = {v["name"] for v in board["templating"]["list"]}
+    queries = [t["expr"] for p in panels for t in p.get("targets", ())]
+    assert len(queries) >= 4
+    for query in queries:
+        assert set(re.findall(r"\$(\w+)", query)) - {"__rate_interval"} <= variables
+    filled = [re.sub(r"\$\w+", ".*", q.replace("$__rate_interval", "5m")) for q in queries]
+    rules = [{"record": f"x:n{n}", "expr": q} for n, q in enumerate(filled)]
+    file = tmp_path / "queries.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}))
+    assert "SUCCESS" in _promtool("check", "rules", file)
 
 
 # (alert that must fire, increase per minute of each counter)
