@@ -4,8 +4,9 @@
 
 With AWS_ENDPOINT_URL set, an object store there is measured too, in the bucket BENCH_BUCKET.
 
-Each block size is stored and loaded by both, in turns, several times; the best turn of each counts. Files go through
-direct I/O in both, so the page cache serves neither. Verification is on.
+Each block size is stored and loaded by both, in turns, several times. What counts is the median over pairs of turns: the
+two of a pair run one after the other, in changing order, so that whatever else the machine does meets both. Files go
+through direct I/O in both, so the page cache serves neither. Verification is on. BENCH_TURNS is how many pairs.
 """
 
 import os
@@ -16,9 +17,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-TURNS = 5
+TURNS = int(os.environ.get("BENCH_TURNS", "9"))
 TOTAL_BYTES = 256 << 20
 SIZES = (512 << 10, 2 << 20, 8 << 20)
 THREADS = 4
@@ -150,22 +152,20 @@ def _compared(
     rows: memoryview,
     name: str,
 ) -> dict[str, float]:
-    best: dict[str, list[float]] = {}
+    taken: dict[str, list[list[float]]] = {name: [], "warmset": []}
     for turn in range(TURNS):
         order = ((name, theirs), ("warmset", ours))
         for who, run in order if turn % 2 else reversed(order):
             root = folder / f"{who}-{turn}"
             with _fresh(root):
-                times = list(run(root))
-            best[who] = [min(a, b) for a, b in zip(best.get(who, times), times, strict=True)]
-    rate: dict[str, float] = {
-        f"{who}_{what}_bytes_per_second": round(rows.nbytes / seconds)
-        for who, pair in best.items()
-        for what, seconds in zip(("store", "load"), pair, strict=True)
-    }
-    for what, index in (("store", 0), ("load", 1)):
-        rate[f"{what}_ratio"] = round(best[name][index] / best["warmset"][index], 3)
-    return rate
+                taken[who].append(list(run(root)))
+    found: dict[str, float] = {}
+    for index, what in enumerate(("store", "load")):
+        pairs = [(a[index], b[index]) for a, b in zip(taken[name], taken["warmset"], strict=True)]
+        for who, times in zip((name, "warmset"), zip(*pairs, strict=True), strict=True):
+            found[f"{who}_{what}_bytes_per_second"] = round(rows.nbytes / median(times))
+        found[f"{what}_ratio"] = round(median(a / b for a, b in pairs), 3)
+    return found
 
 
 def _slots(count: int, size: int) -> tuple[memoryview, memoryview]:

