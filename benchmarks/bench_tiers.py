@@ -4,7 +4,7 @@
 
 With AWS_ENDPOINT_URL set, an object store there is measured too, in the bucket BENCH_BUCKET.
 
-Each block size is stored and loaded by both, in turns, several times. What counts is the median over pairs of turns: the
+Each block size is stored and loaded by both, in turns, several times. The median over pairs of turns counts: the
 two of a pair run one after the other, in changing order, so that whatever else the machine does meets both. Files go
 through direct I/O in both, so the page cache serves neither. Verification is on. BENCH_TURNS is how many pairs.
 """
