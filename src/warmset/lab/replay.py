@@ -15,6 +15,9 @@ from warmset.lab.workload import Output, Request, Workload, each, resolve, symbo
 from warmset.meters.http import without_credentials
 
 Progress = Callable[[int, int], None]
+# vLLM ends a request's transfers in the step after its last one, an empty one. What came before that step
+# would find another tier, so a replay of one at a time leaves room for it.
+_STEP_SECONDS = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,8 @@ async def _replay(
             for number, request in enumerate(each(workload)):
                 while len(tasks) >= concurrency or _must_wait(request, tasks, workload):
                     await collect()
+                    if concurrency == 1:
+                        await asyncio.sleep(_STEP_SECONDS)
                 prompt = _prompt(workload, number, request, outputs)
                 tasks[number] = asyncio.create_task(
                     _send(client, model, number, prompt, request.output_tokens, began)
