@@ -121,10 +121,13 @@ def test_anonymise_keeps_structure_and_no_id(warmset: Warmset, trace: Path, tmp_
         assert len(sets[0]) == len(sets[1]) == len(sets[2])
         assert not sets[0] & sets[1]
         assert not sets[1] & sets[2]
+    assert max(ids[1]) < 2**63
     before = warmset("trace", "info", trace, "-o", "json").json()
     after = warmset("trace", "info", one, "-o", "json").json()
-    for key in set(before) - {"source", "notes"}:
+    for key in set(before) - {"source"}:
         assert before[key] == after[key], key
+    assert warmset("trace", "anonymise", trace, tmp_path / "3.jsonl", "--to", "warmset").code == 0
+    assert json.loads((tmp_path / "3.jsonl").read_text().splitlines()[0])["salted"] is True
 
 
 @pytest.mark.parametrize("kind", ["chat", "agent", "rag", "noreuse"])

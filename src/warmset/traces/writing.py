@@ -26,12 +26,14 @@ def write(
     *,
     block_labels: NDArray[np.uint64] | None = None,
     session_labels: Sequence[str] | None = None,
+    salted: bool = False,
     overwrite: bool = False,
 ) -> None:
     """Write `trace` to `path` (`-` is standard output) in `form`, one of WRITTEN.
 
     A name ending in .gz or .zst is compressed. The file appears whole or not at all. Dense ids are written
-    unless `block_labels` and `session_labels` name them otherwise. Mooncake's times are whole milliseconds;
+    unless `block_labels` and `session_labels` name them otherwise; `salted` says that they were hashed with a
+    secret salt. Mooncake's times are whole milliseconds;
     `warmset` keeps microseconds.
     """
     if form not in WRITTEN:
@@ -43,7 +45,7 @@ def write(
             None if s < 0 else (s if session_labels is None else session_labels[s])
             for s in trace.session_ids.tolist()
         ]
-    lines = _mooncake(trace, ids, sessions) if form == "mooncake" else _warmset(trace, ids, sessions)
+    lines = _mooncake(trace, ids, sessions) if form == "mooncake" else _warmset(trace, ids, sessions, salted)
     with _target(str(path), overwrite) as out:
         for line in lines:
             out.write(line)
@@ -66,8 +68,8 @@ def _mooncake(trace: Trace, ids: NDArray[Any], sessions: list[Any]) -> Iterator[
         yield ("{" + ",".join(parts) + "}\n").encode()
 
 
-def _warmset(trace: Trace, ids: NDArray[Any], sessions: list[Any]) -> Iterator[bytes]:
-    yield encode_header(trace.block_tokens, salted=False)
+def _warmset(trace: Trace, ids: NDArray[Any], sessions: list[Any], salted: bool) -> Iterator[bytes]:
+    yield encode_header(trace.block_tokens, salted=salted)
     packed = np.ascontiguousarray(ids, dtype="<u8")
     for start, end, time, inputs, outputs, session in _requests(trace, sessions):
         yield encode_request(

@@ -68,7 +68,11 @@ def _batches(
             from pyarrow import parquet
 
             # Parquet is read from its end: what is compressed as a whole has to be in memory.
-            whole = stream if isinstance(getattr(stream, "raw", None), io.FileIO) else io.BytesIO(source.document())
+            whole = (
+                stream
+                if isinstance(getattr(stream, "raw", None), io.FileIO)
+                else io.BytesIO(source.document())
+            )
             for batch in parquet.ParquetFile(whole).iter_batches(batch_size=8192):
                 yield 1, batch
             return
