@@ -41,6 +41,13 @@ def test_ls_and_stats(warmset: Callable, store: DiskStore, url: str) -> None:
     assert (counted["objects"], counted["stored_bytes"]) == (5, 5000)
     assert [(n["name"], n["objects"]) for n in counted["namespaces"]] == [("space0", 3), ("space1", 2)]
     assert sum(a["objects"] for a in counted["ages"]) == 5
+    for name in ("kv/aa/0/12/1234", "kv/aa/1/12/1234", "kv/bb/0/12/1234", "loose"):
+        store.put(name, bytes(10))
+    counted = _valid("tier-stats", warmset("tier", "stats", url, "-o", "json").out)
+    spaces = {n["name"]: n["objects"] for n in counted["namespaces"]}
+    assert spaces == {"": 1, "kv/aa": 2, "kv/bb": 1, "space0": 3, "space1": 2}
+    for name in ("kv/aa/0/12/1234", "kv/aa/1/12/1234", "kv/bb/0/12/1234", "loose"):
+        store.delete([name])
     assert warmset("tier", "ls", url, "-o", "csv").out.startswith("key,size,age\n")
 
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from warmset.tiers.store import Capacity, Store
+from warmset.tiers.store import TIER_ROOT, Capacity, Store
 
 # Upper bounds of the age classes: a minute, ten minutes, an hour, six hours, a day, a week; then older.
 _AGES_SECONDS = (60.0, 600.0, 3600.0, 21600.0, 86400.0, 604800.0)
@@ -12,7 +12,7 @@ _AGES_SECONDS = (60.0, 600.0, 3600.0, 21600.0, 86400.0, 604800.0)
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """The objects whose keys share their first segment."""
+    """The objects of engines that share blocks; of others' objects, those whose keys share their first segment."""
 
     name: str
     objects: int
@@ -47,7 +47,7 @@ def stats(store: Store, *, prefix: str = "", now: Callable[[], float] = time.tim
     classes = [[0, 0] for _ in range(len(_AGES_SECONDS) + 1)]
     oldest, newest, moment = None, None, now()
     for entry in store.entries(prefix):
-        space = spaces.setdefault(entry.key.split("/", 1)[0] if "/" in entry.key else "", [0, 0])
+        space = spaces.setdefault(_space(entry.key), [0, 0])
         age = max(0.0, moment - entry.modified_seconds)
         index = next((i for i, bound in enumerate(_AGES_SECONDS) if age <= bound), len(_AGES_SECONDS))
         for counts in (space, classes[index]):
@@ -65,3 +65,9 @@ def stats(store: Store, *, prefix: str = "", now: Callable[[], float] = time.tim
         namespaces=tuple(Namespace(name, *counts) for name, counts in sorted(spaces.items())),
         ages=tuple(AgeClass(bound, *counts) for bound, counts in zip(bounds, classes, strict=True)),
     )
+
+
+def _space(key: str) -> str:
+    first, *rest = key.split("/")[:-1] or [""]
+    # The tier's own namespaces lie side by side below one folder.
+    return f"{first}/{rest[0]}" if f"{first}/" == TIER_ROOT and rest else first

@@ -10,6 +10,8 @@ from warmset.errors import InputError
 # Keys are paths of plain segments: valid file names, object names and Redis keys alike, on every system.
 _KEY = re.compile(r"(?!.*(?:^|/)\.{1,2}(?:/|$))[A-Za-z0-9_.=-]{1,200}(?:/[A-Za-z0-9_.=-]{1,200}){0,15}")
 MAX_KEY_LENGTH = 800
+# Every key of a tier starts with this; its eviction touches nothing else in the store.
+TIER_ROOT = "kv/"
 
 Buffer = bytes | bytearray | memoryview
 

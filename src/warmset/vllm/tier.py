@@ -41,7 +41,7 @@ from warmset.tiers.key import read_key  # noqa: E402
 from warmset.tiers.lookup import Lookups  # noqa: E402
 from warmset.tiers.retry import RetryingStore  # noqa: E402
 from warmset.tiers.settings import TierSettings, parse  # noqa: E402
-from warmset.tiers.store import Store  # noqa: E402
+from warmset.tiers.store import TIER_ROOT, Store  # noqa: E402
 from warmset.tiers.transfer import Outcome, Transfers  # noqa: E402
 from warmset.tiers.url import StoreOptions, open_store  # noqa: E402
 from warmset.tiers.verify import VerifyingStore  # noqa: E402
@@ -50,8 +50,6 @@ from warmset.vllm.tier_metrics import TierMetrics, definitions  # noqa: E402
 
 logger = init_logger(__name__)
 
-# Every key of this tier starts with this; an eviction pass touches nothing else in the store.
-_ROOT = "kv/"
 _EVICTION_INTERVAL_SECONDS = 30.0
 
 
@@ -325,7 +323,7 @@ class _Evictor:
                 if self._bounded or full:
                     done = evict(
                         self._store,
-                        prefix=_ROOT,
+                        prefix=TIER_ROOT,
                         capacity_bytes=self._settings.capacity_bytes,
                         max_age_seconds=self._settings.max_age_seconds,
                         make_room=full,
@@ -347,7 +345,7 @@ class _Evictor:
 
 
 def _namespace(facts: str) -> str:
-    return _ROOT + hashlib.blake2b(facts.encode(), digest_size=12).hexdigest()
+    return TIER_ROOT + hashlib.blake2b(facts.encode(), digest_size=12).hexdigest()
 
 
 def _key_of(name: str) -> OffloadKey | None:
