@@ -10,6 +10,7 @@ import pytest
 from warmset.errors import InputError
 from warmset.lab.record import Lab
 from warmset.lab.remote import run_remote
+from warmset.report.lab import payload
 
 BLOCK = 32
 PAGE = """vllm:cache_config_info{block_size="32",num_gpu_blocks="160"} 1.0
@@ -34,6 +35,8 @@ class Fake(BaseHTTPRequestHandler):
             return self._answer(401, '{"error": "Unauthorized"}')
         if self.path == "/v1/models":
             return self._answer(200, server.models)
+        if server.page is not None:
+            return self._answer(200 if server.page else 404, server.page)
         return self._answer(200, PAGE % (server.tokens, server.tokens, server.served))
 
     def do_POST(self):
@@ -65,7 +68,7 @@ class Fake(BaseHTTPRequestHandler):
 def server():
     fake = ThreadingHTTPServer(("127.0.0.1", 0), Fake)
     fake.lock = threading.Lock()
-    fake.key, fake.keys, fake.completion = None, [], None
+    fake.key, fake.keys, fake.completion, fake.page = None, [], None, None
     fake.tokens = fake.served = 0
     fake.dies_at = 10**9
     fake.models = json.dumps({"data": [{"id": "m", "max_model_len": 2048}]})
@@ -136,6 +139,26 @@ def test_an_answer_that_is_no_completion_is_named(server, trace, tmp_path, compl
     server.completion = completion
     with pytest.raises(InputError, match="answer to request 0 is no completion"):
         run_remote(Lab(trace=trace, run_dir=tmp_path / "run"), server.url)
+
+
+def test_a_server_without_metrics_is_named(server, trace, tmp_path):
+    server.page = ""
+    with pytest.raises(InputError, match="/metrics` answered with status 404") as found:
+        run_remote(Lab(trace=trace, run_dir=tmp_path / "run"), server.url)
+    assert "--enable-metrics" in found.value.hint
+
+
+SGLANG = 'sglang:prompt_tokens_total{model_name="m"} 100\nsglang:cached_tokens_total{model_name="m"} 10\n'
+
+
+@pytest.mark.parametrize("page", [SGLANG, "# nothing\n"])
+def test_a_server_of_another_kind_is_replayed_and_measured_as_far_as_it_says(server, trace, tmp_path, page):
+    server.page = page
+    result = run_remote(Lab(trace=trace, run_dir=tmp_path / "run"), server.url)
+    assert result.requests == 2
+    assert result.predicted.device_hit_tokens is None
+    assert result.exact is None
+    payload(result)
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])

@@ -62,4 +62,6 @@ def _status_error(shown: str, status: int) -> InputError:
     hint = "give the root URL of an OpenAI-compatible server that is up, such as `http://localhost:8000`"
     if status in (401, 403):
         hint = "give its key: `--header 'Authorization: Bearer KEY'`"
+    elif shown.endswith("/metrics"):
+        hint = "vLLM serves metrics on its API port; start SGLang with `--enable-metrics`"
     return InputError(f"`{shown}` answered with status {status}", hint=hint)
