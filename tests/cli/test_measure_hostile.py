@@ -199,6 +199,23 @@ def test_secrets_of_the_environment(
     assert (f"authorization: {sent}".lower() in fleet.seen[0].lower()) if sent else not fleet.seen
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("SSL_CERT_FILE", f"/{SECRET}.pem"),
+        ("HTTP_PROXY", f"junk://{SECRET}"),
+        ("HTTP_PROXY", f"http://u:{SECRET}@[bad"),
+    ],
+)
+def test_an_environment_that_cannot_be_used(
+    warmset: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    ran = warmset("measure", "http://127.0.0.1:1", "--timeout", "2s")
+    assert ran.code == 2
+    assert SECRET not in ran.out + ran.err
+
+
 @pytest.mark.parametrize("text", ["", "two\nlines", "\x00"])
 def test_secret_files_that_hold_none(
     warmset: Callable[..., Any], fleet: Fleet, tmp_path: Path, text: str

@@ -76,15 +76,27 @@ def client(how: Access) -> "httpx.AsyncClient":
     headers = {"Accept": _METRICS_TYPES, "Accept-Encoding": "gzip", "User-Agent": "warmset"}
     if how.bearer:
         headers["Authorization"] = f"Bearer {how.bearer}"
-    return httpx.AsyncClient(
-        headers=headers,
-        auth=how.basic,
-        verify=_tls(how.ca_file),
-        follow_redirects=True,
-        max_redirects=MAX_REDIRECTS,
-        timeout=httpx.Timeout(how.timeout_seconds),
-        limits=httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS),
-    )
+    verify = _tls(how.ca_file)
+    try:
+        return httpx.AsyncClient(
+            headers=headers,
+            auth=how.basic,
+            verify=verify,
+            follow_redirects=True,
+            max_redirects=MAX_REDIRECTS,
+            timeout=httpx.Timeout(how.timeout_seconds),
+            limits=httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS),
+        )
+    except OSError as error:  # ssl.SSLError is one, too
+        raise InputError(
+            f"the certificates of SSL_CERT_FILE or SSL_CERT_DIR cannot be used: {error.strerror or error}",
+            hint="correct the variable, or unset it",
+        ) from None
+    except (ValueError, httpx.InvalidURL):  # may hold a password: not repeated
+        raise InputError(
+            "a proxy in the environment (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY) is no usable address",
+            hint="correct it, or unset it",
+        ) from None
 
 
 async def fetch(
