@@ -276,6 +276,7 @@ def launch_for(
             ranks_cache_the_same=plan.ranks_cache_the_same,
             regions_per_rank=plan.regions_per_rank,
             pools=plan.pools,
+            one_kind_of_cache=plan.one_kind_of_cache,
         )
     )
 
@@ -341,6 +342,7 @@ def _model_facts(
         return {}
     given = {name: options[name] for name in ("kv_dtype", "tp", "pp", "block_size") if name in options}
     cost = found.footprint(**given)
+    alike = len(cost.tables) == 1
     if options.get("max_model_len") is not None:
         cost.check_context(options["max_model_len"])
     if server.server == "vllm" and not (
@@ -355,6 +357,7 @@ def _model_facts(
         "ranks_cache_the_same": all_replicated(cost),
         "regions_per_rank": regions(cost, server),
         "pools": pools(cost, server) if backend == "hicache" else 1,
+        "one_kind_of_cache": alike,
     }
 
 

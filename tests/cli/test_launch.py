@@ -119,3 +119,24 @@ def test_what_the_server_would_refuse_or_ignore_is_refused(warmset, arguments, s
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
     assert "\n\nhint: " in ran.err
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "gemma-3-27b"])
+def test_hybrid_models_are_spoken_of_where_the_model_is_one(warmset, model):
+    ran = warmset("launch", model, "--tier", "80", "--backend", "lmcache", "-o", "json").json()
+    assert any("hybrid" in note for note in ran["notes"]) == (model != "llama-3.1-8b")
+    unknown = warmset("launch", "a/b", "--tier", "80", "--backend", "lmcache", "-o", "json").json()
+    assert any("hybrid" in note for note in unknown["notes"])
+
+
+def test_plan_and_launch_agree_on_where_the_tier_lives(warmset):
+    where = ("llama-3.1-8b", "-o", "json")
+    for backend in ("native", "lmcache", "lmcache-inprocess"):
+        planned = warmset(
+            "plan", *where, "--hbm-kv", 28, "--sessions", 80, "--context", 8192, "--backend", backend
+        ).json()["tier"]
+        found = warmset(
+            "launch", *where, "--tier", f"{planned['recommended_bytes']}B", "--backend", backend
+        ).json()
+        assert found["shm_bytes"] == planned["dev_shm_bytes"]
+        assert found["host_memory_bytes"] == planned["host_memory_bytes"]

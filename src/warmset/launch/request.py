@@ -53,6 +53,8 @@ class LaunchRequest:
             the first rank's alone.
         regions_per_rank: separate host tensors on each rank; vLLM that pins its tier rounds each of them up.
         pools: how often SGLang takes the size that it is given (once for each kind of cache).
+        one_kind_of_cache: whether all layers are known to cache alike: what is said about hybrid models is then left
+            out.
     """
 
     tier_bytes: int
@@ -77,6 +79,7 @@ class LaunchRequest:
     ranks_cache_the_same: bool = False
     regions_per_rank: int = 1
     pools: int = 1
+    one_kind_of_cache: bool = False
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:

@@ -66,11 +66,12 @@ def placement(server: Engine, backend: str, ranks: int, regions_per_rank: int, p
         )
     if backend not in NATIVE:
         return Placement(
-            shared_memory=backend == "lmcache",
+            # The server shares its pool by CUDA IPC; it is in /dev/shm only where `--shm-name` asks for it.
+            shared_memory=False,
             power_of_two=False,
             regions=1,
             unit_bytes=1,
-            how="pinned memory of the LMCache server, shared with the ranks"
+            how="pinned memory of the LMCache server"
             if backend == "lmcache"
             else "pinned memory of each rank's process",
         )

@@ -101,6 +101,7 @@ def make_plan(request: PlanRequest) -> Plan:
         ranks_cache_the_same=all_replicated(alone),
         regions_per_rank=charged.regions,
         pools=charged.pools,
+        one_kind_of_cache=len(alone.tables) == 1,
         decision=outcome.decision,
         demand=demand,
         device=found.device,

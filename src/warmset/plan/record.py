@@ -196,9 +196,9 @@ class Plan:
     """One decision with everything it rests on.
 
     `block_size`, `max_model_len` and `asked_kv_dtype` are what a command must say: the first two only where the
-    user asked for them. `ranks_cache_the_same` where all ranks hold the same latents; `regions_per_rank`
-    and `pools` tell how the backend places its tier on the host. `kv_dtype` is what
-    `asked_kv_dtype` comes down to for this model.
+    user asked for them. `ranks_cache_the_same` where all ranks hold the same latents; `regions_per_rank` and `pools`
+    tell how the backend places its tier on the host; `one_kind_of_cache` where all layers cache alike. `kv_dtype` is
+    what `asked_kv_dtype` comes down to for this model.
     """
 
     model: str | None
@@ -218,6 +218,7 @@ class Plan:
     ranks_cache_the_same: bool
     regions_per_rank: int
     pools: int
+    one_kind_of_cache: bool
     decision: Decision
     demand: Demand
     device: Device

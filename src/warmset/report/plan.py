@@ -166,14 +166,14 @@ def document(plan: Plan, launch: "Launch | None") -> Document:
         sections.append(traffic_section(plan.traffic, plan))
     sections.append(Section("Sizes", _sizes(plan)))
     # What /dev/shm must hold is said by the launch's own notes, unless the one that was named is too small.
-    room = [note for note in plan.notes if note.startswith(DEV_SHM)] if launch is not None else []
+    typed: tuple[str, ...] = ()
     if launch is not None:
-        before = tuple(room) if plan.host.dev_shm_bytes is not None else ()
-        said = (*before, *launch.notes)
+        room = tuple(note for note in plan.notes if note.startswith(DEV_SHM)) if launch.shm_bytes else ()
+        typed = (*room, *launch.notes)
+        said = typed if plan.host.dev_shm_bytes is not None else launch.notes
         sections.append(Section("Type this", (Code(launch.command), *((Bullets(said),) if said else ()))))
     sections.append(Section("Loading against computing again", (_break_even(plan.break_even),)))
     sections.append(Section("Assumed", (Bullets(plan.assumptions),)))
-    typed = (*room, *launch.notes) if launch is not None else ()
     own = (note for note in plan.notes if note not in typed)
     notes = (*plan.tier.conversions, *own)
     if notes:

@@ -45,8 +45,8 @@ def parts(request: LaunchRequest) -> Parts:
         names.flag("--l1-size-gb"),
         total_bytes,
         "GiB total for the server",
-        f"{format_gib(request.tier_bytes)} × {request.dp} data-parallel replicas = {format_gib(total_bytes)}, "
-        "shared by all clients of the server",
+        (f"{format_gib(request.tier_bytes)} × {request.dp} replicas = " if request.dp > 1 else "")
+        + f"{format_gib(total_bytes)}, shared by all clients of the server",
     )
     return Parts(
         server=vllm_process(request, surface, transfer_config=config),

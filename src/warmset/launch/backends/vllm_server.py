@@ -79,6 +79,8 @@ def hash_seed(request: LaunchRequest) -> tuple[dict[str, str], tuple[str, ...]]:
 def hybrid_notes(request: LaunchRequest, connector: str) -> tuple[str, ...]:
     """What the connector does to models with sliding-window or state layers in this version."""
     engine = request.engine
+    if request.one_kind_of_cache:
+        return ()
     rule = engine.default("hybrid_manager_with_connector")
     fact = engine.connector(connector)
     if rule == "by_connector" and fact is not None and fact.hybrid:
