@@ -23,6 +23,8 @@ BLOCK_TOKENS = 32
 PROMPT_BLOCKS = 24
 SHAPE = ModelShape()
 DEADLINE_SECONDS = 1.0
+# The tests that share a filled store do so with blocks that are compressed and encrypted; the others' are plain.
+AT_REST = {"compress": "zstd", "encryption_key_env": "TIER_KEY"}
 
 
 def _prompt(seed: int) -> list[int]:
@@ -64,7 +66,7 @@ def _serve(model: Path, tmp_path: Path, store: str, *arguments: str, **tier: Any
         concurrency=1,
         transfer=transfer,
         arguments=arguments,
-        environment={"XDG_CACHE_HOME": str(tmp_path / "cache")},
+        environment={"XDG_CACHE_HOME": str(tmp_path / "cache"), "TIER_KEY": "5a" * 32},
     )
     with running(server, tmp_path / f"server-{time.time_ns()}.log") as up:
         yield up
@@ -137,7 +139,7 @@ def filled(model: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     """A store that a first server filled, and the tokens that it answered with when everything was computed."""
     folder = tmp_path_factory.mktemp("filled")
     kv = folder / "kv"
-    with _serve(model, folder, f"file://{kv}") as up:
+    with _serve(model, folder, f"file://{kv}", **AT_REST) as up:
         fresh = {seed: _complete(up, seed)[0] for seed in range(4)}
         _settled(up, 4 * PROMPT_BLOCKS)
         # The host tier holds two prompts: the first comes back through the store.
@@ -162,7 +164,7 @@ def test_a_second_replica_uses_what_the_first_stored_and_damage_is_never_served(
     model: Path, filled: tuple[Path, dict[int, list[int]]], tmp_path: Path
 ) -> None:
     kv, fresh = _copy(filled, tmp_path), filled[1]
-    with _serve(model, tmp_path, f"file://{kv}") as up:
+    with _serve(model, tmp_path, f"file://{kv}", **AT_REST) as up:
         tokens, _ = _complete(up, 1)
         assert tokens == fresh[1], "a new server, a prompt that it never saw, the same tokens"
         assert _metric(up, "vllm:warmset_tier_loads_total", result="loaded") >= PROMPT_BLOCKS - 1
@@ -221,7 +223,7 @@ def test_changed_weights_share_nothing(
     with weights.open("r+b") as file:
         file.write(data)
     os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))
-    with _serve(changed, tmp_path, f"file://{kv}") as up:
+    with _serve(changed, tmp_path, f"file://{kv}", **AT_REST) as up:
         _complete(up, 1)
         assert _metric(up, "vllm:warmset_tier_loads_total", result="loaded") == 0
         assert _metric(up, "vllm:external_prefix_cache_hits_total") == 0
