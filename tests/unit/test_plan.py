@@ -342,6 +342,7 @@ def test_cost() -> None:
         ({"sessions": 0}, "sessions"),
         ({"sessions": -5}, "sessions"),
         ({"sessions": 10**12}, "absurd"),
+        ({"sessions": 10**9}, "sessions of `8,192` tokens need a tier"),
         ({"context_tokens": 0}, "context"),
         ({"hbm_kv_bytes": 0}, "--hbm-kv"),
         ({"tp": 0}, "--tp"),

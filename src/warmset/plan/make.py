@@ -19,7 +19,7 @@ from warmset.plan.speed import break_even
 from warmset.plan.traffic import hits_of, leave_off, need, traffic_of, traffic_sizes, whole_blocks
 from warmset.plan.words import ServerWords, read_log, read_metrics
 from warmset.servers import Engine, engine
-from warmset.units import GIB, format_gib
+from warmset.units import GIB, MAX_BYTES, format_gib
 
 # Considered where nobody names a lower tier, the plainest first.
 _CANDIDATES = {
@@ -56,6 +56,12 @@ def make_plan(request: PlanRequest) -> Plan:
         request.dp,
     )
     size = sizes(attached, demand.device_bytes, found.device, charged, request.headroom_ratio)
+    if size.inclusive_bytes > MAX_BYTES:
+        raise InputError(
+            f"`{request.sessions:,}` sessions of `{request.context_tokens:,}` tokens need a tier of "
+            f"{format_gib(size.inclusive_bytes)}: that is absurdly large",
+            hint="check `--sessions`, `--context` and `--headroom`; they count one replica",
+        )
     speeds = break_even(request, footprint, charged, gpu, stores)
     helps = fixes(request, alone, found.device, words.longest_context_tokens if words else None)
     unified = gpu is not None and gpu.host_link.unified
