@@ -5,7 +5,17 @@ from collections.abc import Mapping
 
 from warmset.errors import InputError
 from warmset.meters.exposition import Labels
-from warmset.meters.series import IDENTITY, PROCESS_START, accumulates, base, instance_of, instances, who
+from warmset.meters.series import (
+    IDENTITY,
+    PROCESS_START,
+    accumulates,
+    base,
+    distinct,
+    instance_of,
+    instances,
+    remembered,
+    without,
+)
 from warmset.meters.snapshot import Snapshot, renamed
 
 
@@ -95,16 +105,14 @@ def gone(start: Snapshot, end: Snapshot) -> tuple[str, ...]:
 
 
 def _models(page: Snapshot) -> set[str]:
-    rows = (row for rows in page.samples.values() for row in rows)
-    return {value for row in rows for name, value in row.labels if name == "model_name"}
+    return {value for labels in distinct(page) for name, value in labels if name == "model_name"}
 
 
 def _engines(page: Snapshot) -> set[tuple[str, str]]:
     return {
-        (instance_of(row.labels), value)
-        for rows in page.samples.values()
-        for row in rows
-        for name, value in row.labels
+        (instance_of(labels), value)
+        for labels in distinct(page)
+        for name, value in labels
         if name == "engine"
     }
 
@@ -164,13 +172,15 @@ def reset_groups(
     reset: set[tuple[str, Labels]] = set()
     processes: set[Labels] = set()
     groups: dict[Labels, set[tuple[str, Labels]]] = defaultdict(set)
+    process_of = remembered(lambda labels: tuple(pair for pair in labels if pair[0] in IDENTITY))
+    without_bound = remembered(lambda labels: without(labels, "le"))
     for name, rows in end.samples.items():
         if not accumulates(name, end.types):
             continue
-        old = before.get(name, {})
+        old, family, buckets = before.get(name, {}), base(name), name.endswith("_bucket")
         for labels, value in rows:
-            key = (base(name), who(name, labels))
-            process = tuple(pair for pair in labels if pair[0] in IDENTITY)
+            key = (family, without_bound(labels) if buckets else labels)
+            process = process_of(labels)
             groups[process].add(key)
             # A sum may fall without a reset where negative observations exist.
             fell = not name.endswith("_sum") and value < old.get(labels, 0.0)

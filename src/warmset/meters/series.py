@@ -1,11 +1,14 @@
 """What a series is by its name and labels: what it counts, and who counted."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from typing import TypeVar
 
 from warmset.meters.exposition import Labels
 from warmset.meters.snapshot import Snapshot
 from warmset.servers import SERVERS, engine, inspected
+
+T = TypeVar("T")
 
 PROCESS_START = "process_start_time_seconds"
 # Labels that say which process counted, as opposed to what it counted.
@@ -83,9 +86,27 @@ def instance_of(labels: Labels) -> str:
 
 def instances(snapshot: Snapshot) -> set[str]:
     """The servers of a page."""
+    return {instance_of(labels) for labels in distinct(snapshot)}
+
+
+def distinct(snapshot: Snapshot) -> Iterable[Labels]:
+    """The label sets of a page, once each, as equal ones are one object there; without what warmset wrote itself."""
     return {
-        instance_of(row.labels)
+        id(labels): labels
         for name, rows in snapshot.samples.items()
         if not name.startswith("warmset_")
-        for row in rows
-    }
+        for labels, _ in rows
+    }.values()
+
+
+def remembered(function: Callable[[Labels], T]) -> Callable[[Labels], T]:
+    """`function`, worked out once per label set; for sets of pages that live as long as it does."""
+    known: dict[int, T] = {}
+
+    def look_up(labels: Labels) -> T:
+        key = id(labels)
+        if key not in known:
+            known[key] = function(labels)
+        return known[key]
+
+    return look_up

@@ -23,7 +23,16 @@ from warmset.meters.pairing import (
     seconds_between,
 )
 from warmset.meters.quantiles import Histogram, merged
-from warmset.meters.series import PROCESS_START, accumulates, base, instance_of, instances, who, without
+from warmset.meters.series import (
+    PROCESS_START,
+    accumulates,
+    base,
+    instance_of,
+    instances,
+    remembered,
+    who,
+    without,
+)
 from warmset.meters.snapshot import Snapshot
 
 # No counter of a server comes near this; a larger value is damage, and would overflow what is computed from it.
@@ -132,18 +141,18 @@ def window(start: Snapshot | None, end: Snapshot) -> Window:
     created_before, created_after = created(start), created(end)
     before = {name: dict(rows) for name, rows in start.samples.items()}
     reset = reset_groups(before, end, created_before, created_after)
+    fate_of = remembered(lambda labels: fate.get(instance_of(labels)))
     increases: dict[str, list[Sample]] = {}
     for name, rows in end.samples.items():
         if not accumulates(name, end.types):
             continue
         old, out = before.get(name, {}), []
         for labels, value in rows:
-            instance = instance_of(labels)
-            if fate.get(instance) == "left out":
+            became = fate_of(labels)
+            if became == "left out":
                 continue
             previous = old.get(labels, 0.0)
-            restarted = fate.get(instance) == "restarted"
-            if restarted or (base(name), who(name, labels)) in reset:
+            if became == "restarted" or (reset and (base(name), who(name, labels)) in reset):
                 previous = 0.0
             out.append(Sample(labels, value - previous))
         increases[name] = out
@@ -172,7 +181,9 @@ def without_router(snapshot: Snapshot) -> tuple[Snapshot, tuple[str, ...]]:
     """
     names = [name for name in snapshot.samples if name.startswith("vllm:")]
     labelled = any(_has(row.labels, "model_name") for name in names for row in snapshot.samples[name])
-    routed = any(_has(row.labels, "server") for name in names for row in snapshot.samples[name])
+    routed = not labelled and any(
+        _has(row.labels, "server") for name in names for row in snapshot.samples[name]
+    )
     if not labelled:
         if routed:
             raise InputError(
@@ -181,9 +192,10 @@ def without_router(snapshot: Snapshot) -> tuple[Snapshot, tuple[str, ...]]:
             )
         return snapshot, ()
     samples, dropped = dict(snapshot.samples), 0
+    engines_own = remembered(lambda labels: _has(labels, "model_name") or _engine_wide(labels))
     for name in names:
         rows = snapshot.samples[name]
-        kept = [row for row in rows if _has(row.labels, "model_name") or _engine_wide(row.labels)]
+        kept = [row for row in rows if engines_own(row.labels)]
         dropped += len(rows) - len(kept)
         samples[name] = kept
     if not dropped:
