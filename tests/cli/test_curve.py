@@ -137,6 +137,37 @@ def test_chunks_are_counted_in_blocks_and_over_all_blocks(warmset, trace: str) -
     assert small["points"][0]["hit_tokens"] == 0
 
 
+def test_what_stands_above_the_table_is_about_what_was_asked(warmset, trace: str) -> None:  # type: ignore[no-untyped-def]
+    base = (trace, "--block-tokens", 16)
+    plain = curve(warmset, *base)
+    need = plain["smallest_capacity_blocks"]
+    # An exclusive tier holds what the device does not; an inclusive one holds all of it.
+    exclusive = curve(warmset, *base, "--device-capacity", 30, "--tier", "exclusive")
+    assert exclusive["smallest_capacity_blocks"] == need - 30
+    assert exclusive["ceiling"]["capacity_blocks"] == plain["ceiling"]["capacity_blocks"] - 30
+    line = {p["capacity_blocks"]: p["hit_ratio"] for p in exclusive["lru_curve"]}
+    assert all(line[p["capacity_blocks"]] == p["hit_ratio"] for p in exclusive["points"])
+    inclusive = curve(warmset, *base, "--device-capacity", 30)
+    assert inclusive["smallest_capacity_blocks"] == need
+    assert (
+        f"a tier of {need - 30} blocks"
+        in warmset("curve", *base, "--device-capacity", 30, "--tier", "exclusive").out
+    )
+    for tier in ("inclusive", "exclusive"):
+        enough = curve(warmset, *base, "--device-capacity", 1000, "--tier", tier)
+        assert enough["smallest_capacity_blocks"] == enough["knee"]["capacity_blocks"] == 0
+        assert enough["knee"]["hit_tokens"] == plain["ceiling"]["hit_tokens"]
+    alone = warmset("curve", *base, "--device-capacity", 1000).out
+    assert "the device pool alone serves" in alone
+    # Pinned blocks are missing from the pool: it may not be enough by itself.
+    pinned = curve(warmset, *base, "--device-capacity", need, "--concurrency", 6)
+    assert pinned["smallest_capacity_blocks"] > 0
+    fifo = warmset("curve", *base, "--policy", "fifo", "--capacities", 20)
+    assert "under FIFO" in fifo.out.splitlines()[0]
+    assert fifo.out.startswith("20 blocks")
+    assert "knee, LRU" in fifo.out
+
+
 def test_every_form(warmset, trace: str) -> None:  # type: ignore[no-untyped-def]
     for form in ("table", "md", "yaml", "csv"):
         ran = warmset("curve", trace, "--block-tokens", 16, "-o", form)

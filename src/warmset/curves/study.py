@@ -1,7 +1,7 @@
 """One question put to a trace: what does each capacity buy, and where does it stop paying."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -102,7 +102,11 @@ class Point:
 class Study:
     """The answer: the LRU curve behind it, the points asked for, and the capacities worth a look.
 
-    `skipped` is what reading left out: reason → requests.
+    Attributes:
+        question, source, curve, points: what was asked of what, and what was found.
+        knee, size: where LRU bends, and its smallest capacity close enough to the ceiling; `ceiling_blocks`
+            reaches the ceiling. With a device pool these are capacities of the tier: 0 where the pool is enough.
+        skipped: what reading left out: reason → requests.
     """
 
     question: Question
@@ -111,6 +115,7 @@ class Study:
     points: tuple[Point, ...]
     knee: Size
     size: Size
+    ceiling_blocks: int
     skipped: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -206,18 +211,26 @@ def _answer(
     progress: Progress,
 ) -> Study:
     """`curve` is that of the tier, `blocks` that of a pool of single blocks."""
-    bend, size = knee(curve), size_for(curve, within_points=question.within_points)
+    device = question.device_blocks
+    on_device: int | None = None
+    if device is not None:
+        check_capacity(device)
+        on_device = _pool_hits(trace, blocks, question, device)
+    bend, size, top = (
+        _of_tier(found, curve, question, on_device)
+        for found in (
+            knee(curve),
+            size_for(curve, within_points=question.within_points),
+            size_for(curve, within_points=0),
+        )
+    )
     capacities = tuple(sorted(set(question.capacities))) or _spread(
         curve,
         (bend.capacity_blocks, size.capacity_blocks),
         # An inclusive tier smaller than the device pool adds nothing: no need to show it.
         question.device_blocks or 1 if question.inclusion == "inclusive" else 1,
     )
-    device = question.device_blocks
-    on_device: int | None = None
-    if device is not None:
-        check_capacity(device)
-        on_device = _pool_hits(trace, blocks, question, device)
+    if device is not None and on_device is not None:
         # As in `two_tiers`; a pool with pinned blocks, or a tier of chunks, has a curve of its own.
         above = device if question.inclusion == "exclusive" else 0
         totals = [max(on_device, curve.hit_tokens_at(above + capacity)) for capacity in capacities]
@@ -229,7 +242,26 @@ def _answer(
         for done, capacity in enumerate(capacities, 1):
             totals.append(_pool_hits(trace, curve, question, capacity))
             progress(done, len(capacities))
-    return Study(question, source, curve, _points(curve, question, capacities, totals, on_device), bend, size)
+    points = _points(curve, question, capacities, totals, on_device)
+    return Study(question, source, curve, points, bend, size, top.capacity_blocks)
+
+
+def _of_tier(size: Size, curve: Curve, question: Question, on_device: int | None) -> Size:
+    """What is left for a tier to hold of a capacity that device pool and tier have together."""
+    if question.device_blocks is None or on_device is None:
+        return size
+    blocks, hits = size.capacity_blocks, size.hit_tokens
+    if question.inclusion == "exclusive":
+        blocks = max(1, blocks - question.device_blocks)
+    if on_device >= hits:
+        blocks, hits = 0, on_device
+    return replace(
+        size,
+        capacity_blocks=blocks,
+        capacity_tokens=blocks * curve.block_tokens,
+        hit_tokens=hits,
+        hit_ratio=curve.ratio(hits),
+    )
 
 
 def _pool_hits(trace: Trace | None, curve: Curve, question: Question, capacity: int) -> int:

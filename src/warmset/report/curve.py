@@ -14,6 +14,7 @@ from warmset.units import GIB, format_bytes, format_count, format_duration, form
 _WIDE_BOUND = 0.01
 _BYTES_PER_ACCESS = 12  # at the most; see docs/explanation/performance.md
 _LINE_POINTS = 240
+_POLICY = {"lru": "LRU", "arc": "ARC", "fifo": "FIFO", "lfu": "LFU", "optimal": "the clairvoyant policy"}
 _NO_ORDER = {
     "fifo": "blocks enter head first and leave in that order, whatever is touched meanwhile",
     "optimal": "the leaf that is needed latest leaves, whatever was touched last",
@@ -50,8 +51,8 @@ def payload(study: Study) -> dict[str, Any]:
             "hit_ratio_of_prompt": curve.ceiling_hit_tokens / curve.prompt_tokens
             if tokens and curve.prompt_tokens
             else None,
-            "capacity_blocks": curve.ceiling_capacity_blocks,
-            "capacity_bytes": _bytes(study, curve.ceiling_capacity_blocks),
+            "capacity_blocks": study.ceiling_blocks,
+            "capacity_bytes": _bytes(study, study.ceiling_blocks),
         },
         "points": [_point(study, point) for point in study.points],
         "knee": _size(study, study.knee),
@@ -76,14 +77,19 @@ def payload(study: Study) -> dict[str, Any]:
 
 
 def line(study: Study) -> list[tuple[int, float]]:
-    """The LRU curve as (capacity in blocks, hit ratio), thinned to what a screen shows."""
-    curve = study.curve
-    top = max(1, curve.ceiling_capacity_blocks, *(p.capacity_blocks for p in study.points))
+    """The LRU curve as (capacity in blocks, hit ratio), thinned to what a screen shows.
+
+    With a device pool, capacities are those of the tier, and ratios are of both together, as in the points.
+    """
+    curve, device = study.curve, study.question.device_blocks or 0
+    above = device if study.question.inclusion == "exclusive" else 0
+    on_device = max((p.device_hit_tokens or 0 for p in study.points), default=0)
+    top = max(1, study.ceiling_blocks, *(p.capacity_blocks for p in study.points))
     # Far below the smallest capacity that anyone asks about there is nothing to see.
     low = max(1, min((p.capacity_blocks for p in study.points), default=1) // 4)
     spread = {round(c) for c in np.geomspace(low, top, _LINE_POINTS)}
     spread |= {p.capacity_blocks for p in study.points} | {study.knee.capacity_blocks} - {0}
-    return [(c, curve.hit_ratio_at(c)) for c in sorted(spread)]
+    return [(c, curve.ratio(max(on_device, curve.hit_tokens_at(above + c)))) for c in sorted(spread)]
 
 
 def notes(study: Study) -> list[str]:
@@ -137,26 +143,20 @@ def notes(study: Study) -> list[str]:
 def document(study: Study) -> Document:
     """What each capacity buys, and where it stops paying."""
     curve, size = study.curve, study.size
-    if curve.ceiling_hit_tokens == 0:
-        headline = Line("no block is read a second time: no capacity serves anything", "warn")
-    else:
-        headline = Line(
-            f"{_capacity(study, size.capacity_blocks)} serve {format_ratio(size.hit_ratio)} of the"
-            f" {'tokens' if study.question.weight == 'tokens' else 'blocks'};"
-            f" no capacity serves more than {format_ratio(curve.ceiling_hit_ratio)}",
-            "good",
-        )
+    lru = "" if study.question.policy == "lru" else ", LRU"
     facts = (
         ("trace", study.source, f"{curve.requests:,} requests, {curve.accesses:,} block accesses"),
         ("counted", f"{curve.total_tokens:,}", _denominator_words(study)),
         (
             "ceiling",
             format_ratio(curve.ceiling_hit_ratio),
-            f"from {_capacity(study, curve.ceiling_capacity_blocks)} up",
+            f"from {_capacity(study, study.ceiling_blocks)} up{lru}"
+            if study.ceiling_blocks or not curve.ceiling_hit_tokens
+            else "the device pool reaches it",
         ),
-        ("knee", _capacity(study, study.knee.capacity_blocks), format_ratio(study.knee.hit_ratio)),
+        (f"knee{lru}", _capacity(study, study.knee.capacity_blocks), format_ratio(study.knee.hit_ratio)),
         (
-            f"within {size.within_points:g} point{'' if size.within_points == 1 else 's'}",
+            f"within {size.within_points:g} point{'' if size.within_points == 1 else 's'}{lru}",
             _capacity(study, size.capacity_blocks),
             format_ratio(size.hit_ratio),
         ),
@@ -168,7 +168,30 @@ def document(study: Study) -> Document:
     ]
     if found := notes(study):
         sections.append(Section("Notes", (Bullets(tuple(found)),)))
-    return Document(headline, tuple(sections))
+    return Document(_headline(study), tuple(sections))
+
+
+def _headline(study: Study) -> Line:
+    """What to take away: of the policy that was asked about, and of the tier where there is a device pool."""
+    curve, question, size = study.curve, study.question, study.size
+    if curve.ceiling_hit_tokens == 0:
+        return Line("no block is read a second time: no capacity serves anything", "warn")
+    what = "tokens" if question.weight == "tokens" else "blocks"
+    best = f"no capacity serves more than {format_ratio(curve.ceiling_hit_ratio)}"
+    if question.policy != "lru":
+        enough = curve.ceiling_hit_ratio - size.within_points / 100
+        point = next((p for p in study.points if p.hit_ratio >= enough), study.points[-1])
+        served = f"{format_ratio(point.hit_ratio)} of the {what} under {_POLICY[question.policy]}"
+        return Line(f"{_capacity(study, point.capacity_blocks)} serve {served}; {best}", "good")
+    served = f"{format_ratio(size.hit_ratio)} of the {what}"
+    if question.device_blocks is None:
+        return Line(f"{_capacity(study, size.capacity_blocks)} serve {served}; {best}", "good")
+    if not size.capacity_blocks:
+        return Line(f"the device pool alone serves {served}; {best}", "good")
+    return Line(
+        f"the device pool and a tier of {_capacity(study, size.capacity_blocks)} serve {served}; {best}",
+        "good",
+    )
 
 
 def csv_document(study: Study) -> Document:
@@ -202,8 +225,7 @@ def _table(study: Study) -> Table:
 
 
 def _title(study: Study) -> str:
-    name = {"lru": "LRU", "arc": "ARC", "fifo": "FIFO", "lfu": "LFU", "optimal": "clairvoyant"}
-    what = f"Hit rate by capacity, {name[study.question.policy]}"
+    what = f"Hit rate by capacity, {_POLICY[study.question.policy]}"
     return what + (f", sampled 1 in {round(1 / s.ratio)}" if (s := study.curve.sampling) else "")
 
 

@@ -98,6 +98,12 @@
     }
     svg.append(make("text", { class: "title", x: (LEFT + W - RIGHT) / 2, y: H - 6, "text-anchor": "middle" }, state.bytes ? "capacity, GiB" : "capacity, blocks"));
     svg.append(make("text", { class: "title", x: 4, y: 14 }, "hit rate, share of " + (data.denominator === "block_tokens" ? "tokens in listed blocks" : "block accesses")));
+    const legend = make("text", { class: "title", x: W - RIGHT, y: 14, "text-anchor": "end" });
+    const asked = data.policy === "lru" ? "capacities of the table" : { arc: "ARC", fifo: "FIFO", lfu: "LFU", optimal: "clairvoyant" }[data.policy];
+    for (const [css, mark, name] of [["line-mark", "—", data.device_capacity_blocks === null ? "LRU" : "LRU, device pool and tier"], ["point-mark", "○", asked]]) {
+      legend.append(make("tspan", { class: css, dx: 14 }, mark), make("tspan", { dx: 4 }, name));
+    }
+    svg.append(legend);
     const inside = make("g", { "clip-path": "url(#inside)" });
     svg.append(inside);
     const ceiling = y(data.ceiling.hit_ratio);
