@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from warmset.meters.rates import increase, track
 from warmset.meters.snapshot import merge, write_exposition
 from warmset.meters.thresholds import DEFAULTS, with_settings
 from warmset.meters.verdict import NAMES
+from warmset.meters.watching import Watch
 from warmset.report.measure import payload
 from warmset.servers import engine
 
@@ -340,3 +341,16 @@ def test_strange_values_leave_no_verdict_and_no_nan(value: str) -> None:
     verdict = judge(m)
     assert (verdict.name, verdict.reason) == ("undecided", "suspect_counters")
     json.dumps(payload(Measurement(m, verdict)), allow_nan=False)
+
+
+def test_a_watch_slides_and_keeps_few_snapshots() -> None:
+    watch = Watch(60.0, None, None, DEFAULTS)
+    spans = []
+    for second in range(0, 300, 2):
+        page = f'vllm:prompt_tokens_total{{model_name="m"}} {1000 * second}\n'
+        frame = watch.add(replace(scrape(page), time_seconds=1e9 + second))
+        spans.append(frame.meters.seconds if frame else None)
+        assert frame is None or frame.meters.prompt_tokens == 1000 * (frame.meters.seconds or 0)
+    assert spans[:3] == [None, 2, 4]
+    assert all(60 <= (s or 0) <= 66 for s in spans[40:])
+    assert len(watch.snapshots) <= 14

@@ -12,6 +12,9 @@ from warmset.meters.verdict import Verdict
 from warmset.meters.window import window
 from warmset.servers import Engine
 
+# Snapshots of a large fleet are large: the window slides in this many steps.
+_KEPT = 12
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
@@ -34,7 +37,7 @@ class Frame:
 
 @dataclass(slots=True)
 class Watch:
-    """Keeps the snapshots of the last `length_seconds`, and one frame per snapshot."""
+    """Makes one frame per snapshot, over the last `length_seconds`; keeps only some of them to begin windows with."""
 
     length_seconds: float
     engine: Engine | None
@@ -44,16 +47,18 @@ class Watch:
 
     def add(self, snapshot: Snapshot) -> Frame | None:
         """Take in a snapshot; None for the first, which makes no window yet."""
-        self.snapshots.append(snapshot)
         newest = snapshot.time_seconds or 0.0
+        if not self.snapshots:
+            self.snapshots.append(snapshot)
+            return None
         while (
-            len(self.snapshots) > 2
+            len(self.snapshots) > 1
             and newest - (self.snapshots[1].time_seconds or 0.0) >= self.length_seconds
         ):
             self.snapshots.popleft()
-        if len(self.snapshots) < 2:
-            return None
-        start, end = self.snapshots[0], self.snapshots[-1]
+        start, end = self.snapshots[0], snapshot
+        if newest - (self.snapshots[-1].time_seconds or 0.0) >= self.length_seconds / _KEPT:
+            self.snapshots.append(snapshot)
         m, verdict = self._measure(start, end)
         rows = [self._endpoint(start, end, i) for i in m.instances]
         rows += [Endpoint(name, None, None, error) for name, error in end.failures]
