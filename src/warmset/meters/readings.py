@@ -165,9 +165,13 @@ def identify(window: Window) -> Engine:
     offloads = any(name.startswith("vllm:kv_offload_") for name in seen)
     present = {name for name in seen if not _is_conditional(name, offloads)}
     whole = len(present) >= _WHOLE_PAGE
+    # From a Prometheus server only what has a role is fetched: that the rest is missing says nothing.
+    only_roles = present <= _with_role(server)
     best, best_score = engine(server), -math.inf
     for version in reversed(inspected(server)):
         known, hidden = _names(server, str(version), offloads)
+        if only_roles:
+            known &= _with_role(server)
         # A name that the version lacks is proof against it; a name that a whole page lacks speaks against it, too.
         score = -10 * len(present - known - hidden) - len(present & hidden)
         if whole:
@@ -175,6 +179,12 @@ def identify(window: Window) -> Engine:
         if score > best_score:
             best, best_score = engine(f"{server}@{version}"), score
     return best
+
+
+@cache
+def _with_role(server: str) -> frozenset[str]:
+    versions = (engine(f"{server}@{version}") for version in inspected(server))
+    return frozenset(metric.name for target in versions for metric in target.metrics() if metric.role)
 
 
 @cache
