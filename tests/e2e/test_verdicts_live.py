@@ -88,7 +88,7 @@ TRAFFIC = {
     },
     "small": {"chat": CHAT},
     "slow": {"warm": replace(WARM, requests=35)},
-    "no_prefix_cache": {"chat": Traffic("chat", 50)},
+    "no_prefix_cache": {"chat": Traffic("chat", 50), "random": Traffic("noreuse", 25, other_texts=100)},
     "no_prefix_cache_simple": {"chat": Traffic("chat", 50)},
 }
 
@@ -245,6 +245,15 @@ def test_without_prefix_caching_the_native_tier_supplies_everything(lab):
     assert found["meters"]["external_hit_tokens"] > 0
     assert found["verdict"] == "helping", found["summary"]
     assert any("--no-enable-prefix-caching" in note for note in found["notes"])
+
+
+def test_without_prefix_caching_a_tier_that_supplies_nothing_is_inert(lab):
+    """The same server and connector; whatever the traffic, the device's cache must be on before anything is judged."""
+    found = judge(*lab.scrapes("no_prefix_cache", "random"))
+    assert found["meters"]["external_hit_tokens"] == 0
+    assert (found["verdict"], found["reason"]) == ("inert", "prefix_caching_off"), found["summary"]
+    assert "prefix cache" in found["summary"]
+    assert "--no-enable-prefix-caching" in found["next_steps"][0]["text"]
 
 
 def test_without_prefix_caching_the_simple_connector_is_inert(lab):
