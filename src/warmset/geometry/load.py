@@ -124,7 +124,9 @@ def _from_hub(model_id: str, download: bool) -> Geometry:
         if download:
             return from_config(read_config(Path(hf_hub_download(model_id, CONFIG_NAME))), name=model_id)
     except HFValidationError:
-        raise UnknownName("model", model_id[:120], names()) from None
+        raise UnknownName(
+            "model", model_id[:120], names(), hint="or give the path of its config.json"
+        ) from None
     except (HfHubHTTPError, OSError) as error:
         raise InputError(
             f"cannot fetch `{model_id}`: {str(error).splitlines()[0][:200] if str(error) else type(error).__name__}",
