@@ -447,3 +447,32 @@ def test_families_of_hicache_at_zero_are_no_hicache(sglang: Page) -> None:
     page = sglang(rows, "sglang@0.5.16")
     assert "sglang:hicache_host_total_tokens" in page
     assert told(page)[0].name == "no_tier"
+
+
+# --- transfers between servers --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("host", "expected"), [(0.0, "undecided"), (0.3 * M, "helping")])
+def test_hits_that_other_servers_sent_are_not_the_tiers(vllm: Page, host: float, expected: str) -> None:
+    """0.32 shows every source from the start, at zero."""
+    rows = native(M, 0.1 * M, 0.8 * M, 0.2 * M)
+    for source, tokens in (
+        ("device", 0.1 * M),
+        ("host", host),
+        ("disk", 0),
+        ("external_unspecified", 0.8 * M - host),
+    ):
+        rows[f'vllm:prompt_tokens_cached_by_source_total{{source="{source}"}}'] = tokens
+    rows |= {"vllm:nixl_bytes_transferred_count": 400, "vllm:nixl_bytes_transferred_sum": 1e9}
+    verdict, m = told(vllm("vllm@0.32", rows))
+    assert verdict.name == expected
+    assert m.external_hit_tokens == (host or 0.8 * M)
+
+
+def test_names_with_dots() -> None:
+    """As OpenTelemetry calls them, quoted, where a server was asked for UTF-8 names."""
+    page = "".join(
+        f'{{"lmcache_mp.{name}_total",model_name="m"}} {value}\n'
+        for name, value in (("lookup_requested_tokens", M), ("lookup_hit_tokens", 0.5 * M))
+    )
+    assert told(page)[1].external_hit_tokens == 0.5 * M

@@ -14,6 +14,7 @@ from warmset.meters.evidence import gather, number
 from warmset.meters.faults import shown
 from warmset.meters.meters import Meters
 from warmset.meters.thresholds import Thresholds
+from warmset.meters.tokens import own_hits
 from warmset.meters.verdict import Comparison, Confidence, Evidence, Name, Verdict
 from warmset.meters.weigh import weigh
 from warmset.units import format_bytes
@@ -72,12 +73,7 @@ def _too_little(c: Case) -> Verdict | None:
         return _undecided(
             c, "suspect_counters", f"the counters cannot be trusted: {m.suspects[0]}", steps.distrust(m)
         )
-    if m.tier.transfers_between_servers and not m.hit_ratio.by_tier.keys() & {
-        "host",
-        "disk",
-        "lmcache_l1",
-        "lmcache_l2",
-    }:
+    if m.tier.transfers_between_servers and not own_hits(m.hit_ratio.by_tier):
         return _undecided(
             c,
             "transfers_between_servers",

@@ -48,12 +48,17 @@ def scrape(text: str, *, source: str = "", time_seconds: float | None = None) ->
     except InputError as error:
         where = f"`{source}`: " if source else ""
         raise InputError(f"{where}{error.message}", hint=error.hint) from None
-    times = [row.value for row in page.samples.get(SCRAPE_TIME, ())]
+    # OpenTelemetry's own names have dots, and servers that were asked for UTF-8 keep them.
+    samples = {
+        name.replace(".", "_") if name.startswith("lmcache_mp.") else name: rows
+        for name, rows in page.samples.items()
+    }
+    times = [row.value for row in samples.get(SCRAPE_TIME, ())]
     if times:
         time_seconds = sum(times) / len(times)
     elif time_seconds is None:
         time_seconds = page.time_seconds
-    return Snapshot(page.samples, page.types, time_seconds, (source,) if source else (), (), page.notes)
+    return Snapshot(samples, page.types, time_seconds, (source,) if source else (), (), page.notes)
 
 
 def merge(snapshots: Sequence[tuple[str, Snapshot]], failures: Iterable[tuple[str, str]] = ()) -> Snapshot:

@@ -140,7 +140,7 @@ def find_tier(
     return Tier(
         present=present or tier_bytes is not None,
         connector=connector,
-        transfers_between_servers=any(r.moved(prefix) for prefix in _TRANSFER_PREFIXES),
+        transfers_between_servers=transfers(r),
         capacity_tokens=capacity_tokens,
         capacity_bytes=capacity_bytes,
         capacity_source=source,
@@ -178,6 +178,11 @@ def _connector(r: Readings, config: list[dict[str, str]]) -> str | None:
     if (looked_up is not None and looked_up.value > 0) or (hit is not None and hit.value > 0):
         return "unnamed connector"
     return None
+
+
+def transfers(r: Readings) -> bool:
+    """Whether KV came from other servers in the window."""
+    return any(r.moved(prefix) for prefix in _TRANSFER_PREFIXES)
 
 
 def hicache_shows(r: Readings) -> bool:

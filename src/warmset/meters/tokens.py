@@ -1,11 +1,14 @@
 """Prompt tokens of a window, and where their KV came from: the device, the tier, or the forward pass."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from warmset.meters.readings import Reading, Readings
-from warmset.meters.tier import hicache_shows
+from warmset.meters.tier import hicache_shows, transfers
 from warmset.servers import Version
+
+_OWN_STORAGE = frozenset({"host", "disk", "lmcache_l1", "lmcache_l2"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,15 @@ def count_tokens(r: Readings, sources: dict[str, str], notes: list[str]) -> Toke
     if loaded is not None and (external is None or r.engine.server == "lmcache"):
         # LMCache's own page: its lookups also match what the device has, and its retrieves do not.
         external = loaded
+    tiers = {k: v.value for k, v in by_tier.items()}
+    if by_tier:
+        sources["by_tier"] = next(iter(by_tier.values())).metric
+    tiers.update(_lmcache_tiers(r, sources))
+    if transfers(r) and by_tier and own_hits(tiers):
+        external = Reading(own_hits(tiers), sources["by_tier"])
+        notes.append(
+            "KV also came from other servers: only the hits of the tier's own storage are counted as its own"
+        )
     _note_models(r, total, notes)
     for key, reading in (
         ("prompt_tokens", total),
@@ -99,10 +111,6 @@ def count_tokens(r: Readings, sources: dict[str, str], notes: list[str]) -> Toke
         known = (device.value if device else 0.0) + (external.value if external else 0.0)
         computed_value = max(0.0, total.value - known)
         sources["computed_tokens"] = f"{total.metric} - hits"
-    tiers = {k: v.value for k, v in by_tier.items()}
-    if by_tier:
-        sources["by_tier"] = next(iter(by_tier.values())).metric
-    tiers.update(_lmcache_tiers(r, sources))
     return Tokens(
         total.value if total else None,
         device.value if device else None,
@@ -111,6 +119,11 @@ def count_tokens(r: Readings, sources: dict[str, str], notes: list[str]) -> Toke
         computed_value,
         tiers,
     )
+
+
+def own_hits(by_tier: Mapping[str, float]) -> float:
+    """Tokens from storage of this server, as opposed to those that other servers sent."""
+    return math.fsum(tokens for name, tokens in by_tier.items() if name in _OWN_STORAGE)
 
 
 def _note_models(r: Readings, total: Reading | None, notes: list[str]) -> None:
