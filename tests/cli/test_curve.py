@@ -166,6 +166,12 @@ def test_what_stands_above_the_table_is_about_what_was_asked(warmset, trace: str
     assert "under FIFO" in fifo.out.splitlines()[0]
     assert fifo.out.startswith("20 blocks")
     assert "knee, LRU" in fifo.out
+    # A request larger than the tier: vLLM stores nothing of it, an LRU keeps its head.
+    longest = [
+        any("26 blocks, the longest request" in note for note in curve(warmset, *base, *more)["notes"])
+        for more in (("--capacities", 25), ("--capacities", 26), ("--capacities", 25, "--policy", "arc"))
+    ]
+    assert longest == [True, False, False]
 
 
 def test_every_form(warmset, trace: str) -> None:  # type: ignore[no-untyped-def]

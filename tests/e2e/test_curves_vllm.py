@@ -81,6 +81,13 @@ def test_hits_equal_those_of_vllms_own_classes(policy: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
+def test_below_the_longest_request_the_lru_is_not_vllms(seed: int) -> None:
+    """What the notes of `warmset curve` warn of: vLLM stores nothing where a plain LRU keeps the head."""
+    trace = random_trace(seed)
+    assert simulate(trace, "lru", [3], weight="blocks") != [vllm_hit_blocks(trace, "lru", 3)]
+
+
+@pytest.mark.parametrize("seed", range(4))
 def test_requests_larger_than_the_tier_store_nothing_under_arc(seed: int) -> None:
     trace = random_trace(seed)
     capacities = [1, 3, 7]

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from dataclasses import replace
+from itertools import combinations, pairwise
 
 import numpy as np
 from hypothesis import given, settings
@@ -146,3 +147,42 @@ def test_policies_are_what_they_say(trace: Trace, capacity: int) -> None:
     even = replace(trace, tokens_per_block=np.ones(trace.accesses, dtype=np.int32))
     best = simulate(even, "optimal", [capacity])[0]
     assert simulate(even, "lru", [capacity])[0] <= best
+
+
+def best_possible(requests: list[list[int]], capacity: int) -> int:
+    """Hit blocks of the best of all caches, by trying every content that is closed under ancestors."""
+    parent = {block: above for ids in requests for above, block in pairwise([-1, *ids])}
+    contents: dict[frozenset[int], int] = {frozenset(): 0}
+    for ids in requests:
+        after: dict[frozenset[int], int] = {}
+        for content, hits in contents.items():
+            hits += next((i for i, block in enumerate(ids) if block not in content), len(ids))
+            pool = sorted(content | set(ids))
+            for kept in combinations(pool, min(capacity, len(pool))):
+                new = frozenset(kept)
+                if all(parent[block] in new or parent[block] < 0 for block in new):
+                    after[new] = max(after.get(new, 0), hits)
+        contents = after
+    return max(contents.values())
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=4), min_size=1, max_size=8), st.integers(1, 4)
+)
+def test_nothing_hits_more_blocks_than_the_clairvoyant_policy(paths: list[list[int]], capacity: int) -> None:
+    ids: dict[tuple[int, ...], int] = {}
+    requests = [[ids.setdefault(tuple(p[: d + 1]), len(ids)) for d in range(len(p))] for p in paths]
+    lengths = np.array([len(r) for r in requests])
+    trace = Trace(
+        block_ids=np.array([block for r in requests for block in r], dtype=np.int32),
+        offsets=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
+        arrival_seconds=np.full(len(requests), np.nan),
+        input_tokens=lengths * BLOCK,
+        output_tokens=np.full(len(requests), -1, dtype=np.int64),
+        session_ids=None,
+        block_tokens=BLOCK,
+        tokens_per_block=None,
+        unique_blocks=len(ids),
+    )
+    assert simulate(trace, "optimal", [capacity], weight="blocks") == [best_possible(requests, capacity)]

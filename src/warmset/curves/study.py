@@ -106,6 +106,7 @@ class Study:
         question, source, curve, points: what was asked of what, and what was found.
         knee, size: where LRU bends, and its smallest capacity close enough to the ceiling; `ceiling_blocks`
             reaches the ceiling. With a device pool these are capacities of the tier: 0 where the pool is enough.
+        longest_request_blocks: blocks of the longest request; None for a trace that was streamed.
         skipped: what reading left out: reason → requests.
     """
 
@@ -116,6 +117,7 @@ class Study:
     knee: Size
     size: Size
     ceiling_blocks: int
+    longest_request_blocks: int | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -243,7 +245,8 @@ def _answer(
             totals.append(_pool_hits(trace, curve, question, capacity))
             progress(done, len(capacities))
     points = _points(curve, question, capacities, totals, on_device)
-    return Study(question, source, curve, points, bend, size, top.capacity_blocks)
+    longest = None if trace is None else int(np.diff(trace.offsets).max())
+    return Study(question, source, curve, points, bend, size, top.capacity_blocks, longest)
 
 
 def _of_tier(size: Size, curve: Curve, question: Question, on_device: int | None) -> Size:

@@ -115,6 +115,13 @@ def notes(study: Study) -> list[str]:
             f"only whole chunks of {question.chunk_tokens} tokens are stored; capacities and the denominator"
             " count blocks all the same"
         )
+    longest = study.longest_request_blocks or 0
+    asked = [*question.capacities, study.size.capacity_blocks or longest]
+    if question.policy == "lru" and question.touch_order == "tail-first" and min(asked) < longest:
+        found.append(
+            f"below {longest:,} blocks, the longest request: its head stays in an LRU, and vLLM's host tier stores"
+            " nothing of what does not fit"
+        )
     if question.policy != "lru":
         found.append("knee and smallest capacity are read off the LRU curve; the points are the policy's")
     if question.concurrency is not None:

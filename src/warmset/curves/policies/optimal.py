@@ -2,6 +2,8 @@
 
 Belady's rule (1966) on a prefix tree: only leaves can leave, since a block without its ancestors is never
 looked up, and a block that would be needed later than everything in the cache is not stored at all.
+It counts blocks, from the first request on: where blocks differ in tokens, or the first hits do not count,
+another policy can be a few blocks better.
 """
 
 import numpy as np

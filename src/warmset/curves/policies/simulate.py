@@ -20,7 +20,7 @@ POLICIES = {
     "arc": "adaptive replacement, as vLLM's host tier runs it",
     "fifo": "first in, first out; reuse does not refresh",
     "lfu": "least frequently used, ties by recency",
-    "optimal": "clairvoyant: evicts the leaf that is needed latest; the bound for any policy",
+    "optimal": "clairvoyant: evicts the leaf that is needed latest; no policy hits more blocks",
 }
 
 
