@@ -19,7 +19,7 @@ from warmset.lab.builtin import Shape, builtin
 from warmset.lab.model import ModelShape, write_model
 from warmset.lab.predict import Tiers, predict
 from warmset.lab.replay import replay
-from warmset.lab.server import VllmServer, running
+from warmset.lab.server import VllmServer, free_port, running
 from warmset.lab.workload import Listed, Output, Request, Text, each
 from warmset.report.data import schema_text
 from warmset.traces import load
@@ -193,8 +193,10 @@ def in_turn(workloads):
 @pytest.mark.full
 @pytest.mark.parametrize("backend", ["native+disk", "native+warmset"])
 def test_the_disk_tier_answers_what_the_host_lost(lab, backend):
-    done = lab("--backend", backend, "--tier-blocks", 200, "--requests", 80, "--seed", 7)
+    words = ("--backend", backend, "--tier-blocks", 200, "--requests", 80, "--seed", 7)
+    done = lab(*words, "--port", free_port())
     assert done.code == 0, done.error
+    assert done.result["predicted"] == done.result["measured"]
     assert done.result["measured"]["disk_hit_tokens"] > 0
     assert done.result["outputs_identical"] is True
     assert not Path(done.result["run_dir"], "disk").exists()

@@ -1,7 +1,8 @@
 """Predictions against vLLM's own scheduler and offloading manager: random traffic and sizes, no server, no model."""
 
 import random
-from collections import deque
+import time
+from collections import Counter, deque
 
 import pytest
 
@@ -19,7 +20,7 @@ HEADS, HEAD_DIM = 1, 8
 class Oracle:
     """One vLLM scheduler whose model says random tokens, and whose worker copies nothing and is always done."""
 
-    def __init__(self, model, tiers, longest_tokens):
+    def __init__(self, model, tiers, longest_tokens, disk=None):
         import warmset.vllm.startup  # noqa: F401
 
         import torch  # isort: skip
@@ -39,7 +40,7 @@ class Oracle:
                 tiers.blocks_per_chunk,
                 size,
             )
-            transfer = dict(transfer_config("native", tier))
+            transfer = dict(transfer_config("native+disk" if tiers.disk else "native", tier, disk=disk))
             transfer["kv_connector_extra_config"]["offload_prompt_only"] = tiers.prompt_only
         config = EngineArgs(
             model=str(model),
@@ -64,7 +65,21 @@ class Oracle:
             block_size=size,
             log_stats=True,
         )
-        self._concurrency = tiers.concurrency
+        self._concurrency, self._disk = tiers.concurrency, tiers.disk
+        self.loaded = Counter()
+        if tiers.disk:
+            # vLLM's own word on where a loaded token came from.
+            connector, ask = (
+                self._scheduler.connector,
+                self._scheduler.connector.get_external_cache_hit_sources,
+            )
+
+            def sources(request, tokens):
+                found = ask(request, tokens)
+                self.loaded.update({source.name: count for source, count in found.items()})
+                return found
+
+            connector.get_external_cache_hit_sources = sources
         self._stores, self._random, self._hits = [], random.Random(0), [0, 0]
 
     def play(self, workload):
@@ -83,6 +98,8 @@ class Oracle:
                 prompt = resolve(symbolic(request, workload.seed), outputs)
                 running[number] = self._submit(number, prompt, request.output_tokens)
             self._step()
+            if self._disk:
+                self._settle()
             for number, request in list(running.items()):
                 if request.is_finished():
                     outputs[number] = list(request.output_token_ids)
@@ -120,6 +137,15 @@ class Oracle:
                 self._hits[0] += stats.prefix_cache_stats.hits
                 if stats.connector_prefix_cache_stats is not None:
                     self._hits[1] += stats.connector_prefix_cache_stats.hits
+
+    def _settle(self):
+        """Give the disk tier's threads the time that a model and a client give them."""
+        time.sleep(0.0005)
+        manager = self._scheduler.connector.connector_scheduler.manager
+        deadline = time.monotonic() + 10
+        while not self._scheduler.has_requests() and manager._jobs and time.monotonic() < deadline:
+            time.sleep(0.001)
+            manager._process_finished_jobs()
 
     def _transfers(self, asked):
         """As the worker does: a store starts with the step after the one that asked for it."""
@@ -203,6 +229,35 @@ def test_every_request_hits_what_is_predicted(model, seed):
         assert oracle.play(workload) == list(predict(workload, tiers).per_request)
     finally:
         oracle.close()
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(4, 30))]
+)
+def test_hits_of_host_and_disk_are_predicted_apart(model, tmp_path, seed):
+    rng = random.Random(seed)
+    if seed % 2:
+        device, per_chunk = 160, rng.choice([1, 1, 2, 4])
+        chunks = rng.choice([100, 170, 200, 300]) // per_chunk
+        name = rng.choice(["chat", "agent", "rag", "overflow"])
+        workload = builtin(name, Shape((device - 1) * 32, chunks * per_chunk * 32, 80, None, seed))
+    else:
+        device, per_chunk = rng.randrange(20, 60), rng.choice([1, 2, 4])
+        # No prompt is longer than the host tier.
+        chunks = device // per_chunk + rng.randrange(1, 40)
+        workload = traffic(rng, 32, (device - 1) * 32)
+    tiers = Tiers(32, device, chunks, per_chunk, disk=True)
+    oracle = Oracle(model, tiers, max(device * 32, 2048), tmp_path / "disk")
+    try:
+        hits = oracle.play(workload)
+    finally:
+        oracle.close()
+    predicted = predict(workload, tiers)
+    assert hits == list(predicted.per_request)
+    assert (oracle.loaded["HOST"], oracle.loaded["DISK"]) == (
+        predicted.host_hit_tokens,
+        predicted.disk_hit_tokens,
+    )
 
 
 # Which of them ends first is not the same for every server, so the total is close and not exact.

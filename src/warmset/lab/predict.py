@@ -10,7 +10,9 @@ The device pool and the host tier are played through with the rules of vLLM 0.32
 - a request's blocks are given back tail first; the partly filled one is reused at once, the others last;
 - the tier is offered a request's prompt chunks from the first one, or, after a load, from the end of what
   was loaded; what a request loaded or was offered becomes recent when it finishes, its head most;
-- while `prompt_only` holds, generated chunks do not enter the tier.
+- while `prompt_only` holds, generated chunks do not enter the tier;
+- a tier below (`v1/kv_offload/tiering/manager.py`) gets every chunk that the host tier stores and keeps it;
+  what is found only there moves up, and what it displaces in the host tier may have to move up again.
 """
 
 from collections import OrderedDict, deque
@@ -37,6 +39,7 @@ class Tiers:
         blocks_per_chunk: device blocks per chunk.
         prompt_only: generated tokens do not enter the tier.
         concurrency: requests in flight together.
+        disk: below the host tier is one that never loses a chunk.
     """
 
     block_tokens: int
@@ -45,15 +48,17 @@ class Tiers:
     blocks_per_chunk: int = 1
     prompt_only: bool = True
     concurrency: int = 1
+    disk: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Predicted hits, in tokens; `per_request` has (device, host) for every request."""
+    """Predicted hits, in tokens; `per_request` has (device, tiers) for every request."""
 
     prompt_tokens: int
     device_hit_tokens: int
     host_hit_tokens: int
+    disk_hit_tokens: int
     per_request: tuple[tuple[int, int], ...]
 
 
@@ -69,7 +74,8 @@ def predict(workload: Workload, tiers: Tiers) -> Prediction:
         keys = names.chain(computed, tiers.block_tokens)
         hits.append(engine.run(keys, len(prompt), len(computed), request.session))
         total += len(prompt)
-    return Prediction(total, sum(d for d, _ in hits), sum(h for _, h in hits), tuple(hits))
+    disk = engine.disk_hit_tokens
+    return Prediction(total, sum(d for d, _ in hits), sum(h for _, h in hits) - disk, disk, tuple(hits))
 
 
 class Names:
@@ -106,7 +112,8 @@ class _Engine:
     def __init__(self, tiers: Tiers) -> None:
         self._tiers = tiers
         self._device = DevicePool(tiers.device_blocks - 1)
-        self._host = HostTier(tiers.host_chunks) if tiers.host_chunks else None
+        self._host = HostTier(tiers.host_chunks, disk=tiers.disk) if tiers.host_chunks else None
+        self.disk_hit_tokens = 0
         self._running: deque[_Running] = deque()
 
     def run(
@@ -147,11 +154,16 @@ class _Engine:
         observed: list[tuple[int, Key]] = []
         if self._host is not None:
             first = local // per_chunk
-            found = self._host.leading(chunks[first:])
+            found, risen = self._host.fetch(chunks[first:])
             # Less than one chunk beyond what the device has is not worth a load to vLLM.
             if (first + found) * per_chunk - local >= per_chunk:
                 loaded_chunks = first + found
                 observed = list(enumerate(chunks))[first:loaded_chunks]
+                self.disk_hit_tokens += sum(
+                    (at + 1) * per_chunk * size - max(at * per_chunk, local) * size
+                    for at, key in observed
+                    if key in risen
+                )
         reached = max(local, loaded_chunks * per_chunk)
         self._device.add(blocks, reached)
         self._device.name(blocks[local:reached], keys[local:reached])
@@ -256,20 +268,41 @@ class DevicePool:
 
 
 class HostTier:
-    """Chunks in order of recency."""
+    """Chunks in order of recency, and what the tier below has."""
 
-    def __init__(self, chunks: int) -> None:
+    def __init__(self, chunks: int, *, disk: bool = False) -> None:
         self._capacity = chunks
         self._recency: OrderedDict[Key, None] = OrderedDict()
+        self._below: set[Key] | None = set() if disk else None
 
-    def leading(self, keys: Iterable[Key]) -> int:
-        """How many leading keys are here."""
+    def fetch(self, keys: Sequence[Key]) -> tuple[int, set[Key]]:
+        """How many leading keys are here at once, and those that came up from below for it."""
+        risen: set[Key] = set()
         count = 0
-        for key in keys:
-            if key not in self._recency:
+        # A run that is longer than the tier displaces itself for ever.
+        for _ in range(len(keys) + 1):
+            count, rising = 0, set[Key]()
+            for key in keys:
+                if key not in self._recency and not self._rise(key, rising):
+                    break
+                count += 1
+            if not rising:
                 break
-            count += 1
-        return count
+            risen |= rising
+        return count, risen
+
+    def _rise(self, key: Key, rising: set[Key]) -> bool:
+        """Bring a chunk up; those that are on their way up make no room for it."""
+        if self._below is None or key not in self._below:
+            return False
+        if len(self._recency) >= self._capacity:
+            victim = next((other for other in self._recency if other not in rising), None)
+            if victim is None:
+                return False
+            del self._recency[victim]
+        self._recency[key] = None
+        rising.add(key)
+        return True
 
     def offer(self, keys: Sequence[Key]) -> bool:
         """Store what is missing; nothing, and False, when it would not all fit."""
@@ -289,6 +322,8 @@ class HostTier:
                 del self._recency[key]
         for key in missing:
             self._recency[key] = None
+        if self._below is not None:
+            self._below.update(missing)
         return True
 
     def touch(self, keys: Sequence[Key]) -> None:

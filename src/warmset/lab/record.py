@@ -97,13 +97,16 @@ class LabResult:
     @property
     def exact(self) -> bool | None:
         """Whether prediction and measurement agree to the token; None where there is no prediction."""
-        pairs = [
-            (self.predicted.device_hit_tokens, self.measured.device_hit_tokens),
-            (self.predicted.external_hit_tokens, self.measured.external_hit_tokens),
-        ]
-        if any(predicted is None for predicted, _ in pairs):
+        p, m = self.predicted, self.measured
+        if p.device_hit_tokens is None or p.external_hit_tokens is None:
             return None
-        return all(predicted == measured for predicted, measured in pairs)
+        pairs = [
+            (p.device_hit_tokens, m.device_hit_tokens),
+            (p.host_hit_tokens, m.host_hit_tokens),
+            (p.disk_hit_tokens, m.disk_hit_tokens),
+            (p.external_hit_tokens, m.external_hit_tokens),
+        ]
+        return all(predicted == measured for predicted, measured in pairs if predicted is not None)
 
     @property
     def difference_ratio(self) -> float | None:

@@ -260,14 +260,9 @@ def _predictions(
     if lab.backend.startswith("lmcache"):
         note = "LMCache keeps and evicts by rules of its own: its hits are measured, not predicted"
         return without, None, Hits(without.device_hit_tokens, None), [note]
-    if lab.backend in ("native+disk", "native+warmset"):
-        # The disk tier keeps everything, so together the tiers behave as one without a bound.
-        both = predict(workload, replace(with_host, host_chunks=sys.maxsize))
-        hits = Hits(both.device_hit_tokens, None, None, both.host_hit_tokens)
-        note = "host and disk are predicted together: promotion decides which of the two answers"
-        return without, both, hits, [note]
     one = predict(workload, with_host)
-    hits = Hits(one.device_hit_tokens, one.host_hit_tokens, None, one.host_hit_tokens)
+    disk = one.disk_hit_tokens if with_host.disk else None
+    hits = Hits(one.device_hit_tokens, one.host_hit_tokens, disk, one.host_hit_tokens + one.disk_hit_tokens)
     notes = [] if lab.concurrency == 1 else ["requests in flight together are predicted by their order"]
     return without, one, hits, notes
 
@@ -279,6 +274,7 @@ def _tiers(lab: Lab) -> Tiers:
         host_chunks=lab.host_blocks // lab.blocks_per_chunk,
         blocks_per_chunk=lab.blocks_per_chunk,
         concurrency=lab.concurrency,
+        disk=lab.backend in ("native+disk", "native+warmset"),
     )
 
 

@@ -82,7 +82,7 @@ def write_requests(
                 "output_tokens",
                 "cached_tokens",
                 "predicted_device_hit_tokens",
-                "predicted_host_hit_tokens",
+                "predicted_external_hit_tokens",
             ]
         )
         for number, answer in enumerate(answers):
