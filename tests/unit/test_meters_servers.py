@@ -476,3 +476,22 @@ def test_names_with_dots() -> None:
         for name, value in (("lookup_requested_tokens", M), ("lookup_hit_tokens", 0.5 * M))
     )
     assert told(page)[1].external_hit_tokens == 0.5 * M
+
+
+def test_a_fleet_in_which_one_server_has_the_tier(vllm: Page) -> None:
+    def rows(instance: str, values: dict[str, float]) -> str:
+        return vllm(
+            "vllm@0.32",
+            values,
+            labels=f'engine="0",instance="{instance}",model_name="m"',
+            types=False,
+            start=None,
+        )
+
+    canary = rows("http://a", native(M, 0.1 * M, 0.3 * M, 0.6 * M))
+    others = "".join(rows(f"http://b{i}", {"vllm:prompt_tokens_total": M}) for i in range(3))
+    notes = told(canary + others)[1].notes
+    assert any(
+        "1 of 4 servers have OffloadingConnector" in note and "instance=http://a" in note for note in notes
+    )
+    assert not any("servers have" in note for note in told(canary)[1].notes)

@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from warmset.meters.baseline import Baseline, compare, traffic_changes
+from warmset.meters.case import Case
 from warmset.meters.meters import Meters
-from warmset.meters.questions import QUESTIONS, Case
+from warmset.meters.questions import QUESTIONS
 from warmset.meters.thresholds import DEFAULTS, Thresholds
 from warmset.meters.verdict import Verdict
 from warmset.meters.weigh import accounts_of

@@ -5,42 +5,19 @@ The order matters: a tier that nothing could use is not at fault, and one that w
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from warmset.meters import steps
-from warmset.meters.baseline import Baseline
-from warmset.meters.causal import Accounts
-from warmset.meters.evidence import gather, number
+from warmset.meters.case import Case, answer, undecided
+from warmset.meters.evidence import number
 from warmset.meters.faults import shown
 from warmset.meters.meters import Meters
-from warmset.meters.thresholds import Thresholds
 from warmset.meters.tokens import own_hits
-from warmset.meters.verdict import Comparison, Confidence, Evidence, Name, Verdict
+from warmset.meters.verdict import Evidence, Verdict
 from warmset.meters.weigh import weigh
 from warmset.units import format_bytes
 
 # Capacities come out of divisions.
 _ROUNDING = 1 + 1e-6
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A window with everything that the questions ask about, worked out once."""
-
-    m: Meters
-    t: Thresholds
-    base: Baseline | None
-    device: float
-    external: float
-    comparisons: tuple[Comparison, ...]
-    changes: tuple[str, ...]
-    comparable: bool
-    accounts: Accounts
-
-    @property
-    def idle(self) -> bool:
-        """The tier serves next to nothing."""
-        return self.external < self.t.served_ratio
 
 
 def _no_tier(c: Case) -> Verdict | None:
@@ -50,14 +27,14 @@ def _no_tier(c: Case) -> Verdict | None:
         return None  # such a version shows no sign of HiCache either way
     if not _flows(c.m):
         summary = "no offload tier is attached, and no prompt tokens were counted: an empty baseline"
-        return _answer(c, "no_tier", "no_traffic", summary, "low", steps.baseline(c.m))
+        return answer(c, "no_tier", "no_traffic", summary, "low", steps.baseline(c.m))
     if c.m.engine.server == "vllm" and c.m.external_query_tokens is None and c.m.ttft is not None:
         summary = (
             "no offload tier shows in the metrics, and this version exports none: a baseline, unless a "
             "connector is set"
         )
-        return _answer(c, "no_tier", "not_exported", summary, "low", steps.baseline(c.m))
-    return _answer(
+        return answer(c, "no_tier", "not_exported", summary, "low", steps.baseline(c.m))
+    return answer(
         c,
         "no_tier",
         "no_connector",
@@ -70,11 +47,11 @@ def _no_tier(c: Case) -> Verdict | None:
 def _too_little(c: Case) -> Verdict | None:
     m, t = c.m, c.t
     if m.suspects:
-        return _undecided(
+        return undecided(
             c, "suspect_counters", f"the counters cannot be trusted: {m.suspects[0]}", steps.distrust(m)
         )
     if m.tier.transfers_between_servers and not own_hits(m.hit_ratio.by_tier):
-        return _undecided(
+        return undecided(
             c,
             "transfers_between_servers",
             "external hits include KV sent by other servers (prefill/decode transfer), so they say nothing "
@@ -82,10 +59,10 @@ def _too_little(c: Case) -> Verdict | None:
             steps.transfers(m),
         )
     if not _flows(m):
-        return _undecided(c, "no_traffic", "no prompt tokens were counted in the window", steps.wait(m, t))
+        return undecided(c, "no_traffic", "no prompt tokens were counted in the window", steps.wait(m, t))
     combined = c.device + c.external
     if combined > t.suspect_ratio:
-        return _undecided(
+        return undecided(
             c,
             "suspect_counters",
             f"hits of {combined:.0%} of the prompt tokens are impossible",
@@ -93,7 +70,7 @@ def _too_little(c: Case) -> Verdict | None:
         )
     few = m.requests is not None and m.requests < t.min_requests
     if few and (m.prompt_tokens or 0) < t.min_prompt_tokens:
-        return _undecided(
+        return undecided(
             c,
             "too_few_requests",
             f"{number(m.requests)} requests with {number(m.prompt_tokens)} prompt tokens are too few to judge "
@@ -101,7 +78,7 @@ def _too_little(c: Case) -> Verdict | None:
             steps.wait(m, t),
         )
     if m.external_hit_tokens is None and m.load_bytes is None and shown(m) is None:
-        return _undecided(
+        return undecided(
             c,
             "counters_missing",
             "the server does not tell the tier's hits from the device's",
@@ -113,7 +90,7 @@ def _too_little(c: Case) -> Verdict | None:
 def _inert(c: Case) -> Verdict | None:
     m = c.m
     if _never_loaded(c):
-        return _answer(
+        return answer(
             c,
             "inert",
             "matched_never_loaded",
@@ -126,7 +103,7 @@ def _inert(c: Case) -> Verdict | None:
         return None
     fault = shown(m)
     if fault is not None:
-        return _answer(
+        return answer(
             c,
             "inert",
             fault.id,
@@ -136,7 +113,7 @@ def _inert(c: Case) -> Verdict | None:
             [Evidence(f"known fault `{fault.id}`: {fault.source}")],
         )
     if m.tier.connector is None:
-        return _answer(
+        return answer(
             c,
             "inert",
             "connector_absent",
@@ -149,7 +126,7 @@ def _inert(c: Case) -> Verdict | None:
     fresh = (m.computed_tokens or 0.0) / m.requests if m.requests else (m.computed_tokens or 0.0)
     enough = fresh >= chunk or m.chunk_requests.computed >= c.t.min_requests
     if stores == 0 and not m.tier.stores_skipped and enough:
-        return _answer(
+        return answer(
             c,
             "inert",
             "nothing_stored",
@@ -187,7 +164,7 @@ def _no_reuse(c: Case) -> Verdict | None:
     mean, chunk = m.mean_prompt_tokens, m.tier.chunk_tokens
     long = m.chunk_requests.prompts >= t.min_requests
     if mean is not None and chunk is not None and mean.value < chunk and not long:
-        return _answer(
+        return answer(
             c,
             "no_reuse",
             "prompts_below_chunk",
@@ -198,7 +175,7 @@ def _no_reuse(c: Case) -> Verdict | None:
             steps.below_chunk(m),
         )
     if one_shot and c.device >= t.no_reuse_ratio:
-        return _answer(
+        return answer(
             c,
             "no_reuse",
             "one_shot",
@@ -208,7 +185,7 @@ def _no_reuse(c: Case) -> Verdict | None:
             "medium",
             steps.no_reuse(m),
         )
-    return _answer(
+    return answer(
         c,
         "no_reuse",
         "no_hits",
@@ -226,7 +203,7 @@ def _tier_too_small(c: Case) -> Verdict | None:
     if capacity is not None and pool is not None:
         if capacity > pool * _ROUNDING:
             return None
-        return _answer(
+        return answer(
             c,
             "tier_too_small",
             "capacity",
@@ -246,7 +223,7 @@ def _tier_too_small(c: Case) -> Verdict | None:
         else computed
     ):
         return None
-    return _answer(
+    return answer(
         c,
         "tier_too_small",
         "stored_again",
@@ -261,7 +238,7 @@ def _tier_too_small(c: Case) -> Verdict | None:
 def _not_needed(c: Case) -> Verdict | None:
     m, t, tier = c.m, c.t, c.m.tier
     if c.base is not None and c.comparable and not c.idle and _no_gain(c):
-        return _answer(
+        return answer(
             c,
             "not_needed",
             "no_new_reuse",
@@ -273,7 +250,7 @@ def _not_needed(c: Case) -> Verdict | None:
         return None
     pool, computed = tier.device_pool_tokens, tier.lifetime_computed_tokens
     if pool is not None and computed is not None and computed <= pool * tier.engines:
-        return _answer(
+        return answer(
             c,
             "not_needed",
             "nothing_evicted",
@@ -284,7 +261,7 @@ def _not_needed(c: Case) -> Verdict | None:
         )
     stored, capacity = tier.lifetime_stored_bytes, tier.capacity_bytes
     if stored and capacity is not None and stored <= capacity * tier.engines:
-        return _answer(
+        return answer(
             c,
             "not_needed",
             "tier_keeps_all",
@@ -294,7 +271,7 @@ def _not_needed(c: Case) -> Verdict | None:
             steps.not_needed(m),
         )
     if c.device >= t.device_serves_ratio:
-        return _answer(
+        return answer(
             c,
             "not_needed",
             "device_serves",
@@ -332,7 +309,7 @@ def _thrashing(c: Case) -> Verdict | None:
     elif stored:
         little = loaded < t.thrash_load_ratio * stored
     elif c.idle:
-        return _undecided(
+        return undecided(
             c,
             "stores_unknown",
             "the tier serves next to nothing, and how much it stores is not exported: too small, or not needed",
@@ -346,7 +323,7 @@ def _thrashing(c: Case) -> Verdict | None:
     if not keeps_pace:
         return None
     known = stored is not None and (m.load_bytes is not None or m.external_hit_tokens is not None)
-    return _answer(
+    return answer(
         c,
         "thrashing",
         "stores_without_loads",
@@ -364,7 +341,7 @@ def _idle(c: Case) -> Verdict | None:
         return None
     if any(x.change == "worse" and x.meter.startswith("TTFT") for x in c.comparisons) and c.comparable:
         return None
-    return _answer(
+    return answer(
         c,
         "not_needed",
         "idle",
@@ -378,28 +355,11 @@ def _weigh(c: Case) -> Verdict:
     name, reason, summary, confidence, next_steps = weigh(
         c.m, c.base, c.accounts, c.comparisons, c.comparable, c.t
     )
-    return _answer(c, name, reason, summary, confidence, next_steps)
+    return answer(c, name, reason, summary, confidence, next_steps)
 
 
 def _flows(m: Meters) -> bool:
     return bool(m.prompt_tokens) or bool(m.external_hit_tokens)
-
-
-def _undecided(c: Case, reason: str, summary: str, next_steps: "list[steps.Step]") -> Verdict:
-    return _answer(c, "undecided", reason, summary, "low", next_steps)
-
-
-def _answer(
-    c: Case,
-    name: Name,
-    reason: str,
-    summary: str,
-    confidence: Confidence,
-    next_steps: "list[steps.Step]",
-    first: "list[Evidence] | None" = None,
-) -> Verdict:
-    evidence = (*(first or ()), *gather(c.m, c.accounts))
-    return Verdict(name, reason, summary, confidence, evidence, tuple(next_steps))
 
 
 QUESTIONS: tuple[Callable[[Case], Verdict | None], ...] = (

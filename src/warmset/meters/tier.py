@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from warmset.meters.log import LogFacts
 from warmset.meters.readings import Readings
+from warmset.meters.series import instance_of
 
 # Connector → a prefix that only it exports. Transfer connectors move KV between servers: their hits are no tier's.
 _BY_PREFIX = (
@@ -290,6 +291,29 @@ def _engines(config: list[dict[str, str]], r: Readings) -> int:
 
 
 def _notes(r: Readings, connector: str | None) -> tuple[str, ...]:
+    return (*_partly(r, connector), *_remarks(r, connector))
+
+
+def _partly(r: Readings, connector: str | None) -> tuple[str, ...]:
+    """A fleet in which only some servers have the tier: its meters are diluted by the others."""
+    prefixes = tuple(prefix for name, prefix in _BY_PREFIX if name == connector)
+    if not prefixes or len(r.window.instances) < 2:
+        return ()
+    having = {
+        instance_of(row.labels)
+        for name, rows in r.window.ends.items()
+        if name.startswith(prefixes)
+        for row in rows
+    }
+    if not having or len(having) >= len(r.window.instances):
+        return ()
+    return (
+        f"{len(having)} of {len(r.window.instances)} servers have {connector}: give only those, or pick one with "
+        f"`--match instance={min(having)}`",
+    )
+
+
+def _remarks(r: Readings, connector: str | None) -> tuple[str, ...]:
     if connector is not None and _flag(r.information("cache_config_info"), "enable_prefix_caching") is False:
         return (
             "the device's prefix cache is off: what the tier supplies, the device could keep at no cost; start without "
