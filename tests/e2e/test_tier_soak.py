@@ -45,7 +45,7 @@ REQUESTS = int(os.environ.get("WARMSET_SOAK_REQUESTS", "10000"))
 SEED = int(os.environ.get("WARMSET_SOAK_SEED", "7"))
 CONCURRENCY = 8
 PROMPTS, BLOCK_TOKENS, PROMPT_BLOCKS, OUTPUT_TOKENS = 400, 32, 4, 3
-DEADLINE_SECONDS = 0.5
+DEADLINE_SECONDS = 2.0
 # The tier leaves a store alone for ten seconds after a fault: it must have time to use it again.
 HEALTHY_SECONDS, FAULTY_SECONDS = 15.0, 5.0
 PACE_SECONDS = 0.07
@@ -98,7 +98,7 @@ def _tier(endpoint: str) -> dict[str, Any]:
                     "capacity_bytes": (chunk + 4096) * PROMPT_BLOCKS * PROMPTS * 3 // 4,
                     "lookup_deadline_seconds": DEADLINE_SECONDS,
                     "load_deadline_seconds": DEADLINE_SECONDS,
-                    "store_deadline_seconds": 5.0,
+                    "store_deadline_seconds": 10.0,
                 }
             ],
         },
@@ -171,8 +171,8 @@ def _metrics(up: Running) -> dict[str, float]:
 class Faults:
     """A healthy while, then one with a fault, and so on, in the order that the seed decides."""
 
-    def __init__(self, moto: Any, proxy: Any, seen: Seen) -> None:
-        self._moto, self._proxy, self._seen = moto, proxy, seen
+    def __init__(self, server: Any, proxy: Any, seen: Seen) -> None:
+        self._server, self._proxy, self._seen = server, proxy, seen
         self._order: list[str] = []
         self._random = Random(SEED)
         self._over = threading.Event()
@@ -191,16 +191,16 @@ class Faults:
             fault = self._order.pop()
             self._seen.phases[fault] = self._seen.phases.get(fault, 0) + 1
             if fault == "SIGSTOP":
-                self._moto.pause()
+                self._server.pause()
             elif fault == "restart":
-                self._moto.kill()
+                self._server.kill()
             else:
                 self._proxy.mode = fault
             self._over.wait(FAULTY_SECONDS)
             if fault == "SIGSTOP":
-                self._moto.resume()
+                self._server.resume()
             elif fault == "restart":
-                self._moto.start()
+                self._server.start()
             self._proxy.mode = "ok"
 
 
@@ -214,8 +214,8 @@ def test_thousands_of_requests_through_faults_are_right_and_leak_nothing(tmp_pat
     random = Random(SEED)
     asked = [int(random.paretovariate(0.4)) % PROMPTS for _ in range(REQUESTS)]
     seen = Seen()
-    moto = s3.Moto()
-    proxy = s3.Proxy(moto.port)
+    server = s3.JuiceFS(tmp_path / "store")
+    proxy = s3.Proxy(server.port)
     shared_before = set(os.listdir("/dev/shm"))
     try:
         with _serve(model, tmp_path, "with", _tier(proxy.endpoint)) as up:
@@ -234,7 +234,7 @@ def test_thousands_of_requests_through_faults_are_right_and_leak_nothing(tmp_pat
             sampler = threading.Thread(target=sample)
             sampler.start()
             begin = time.monotonic()
-            faults = Faults(moto, proxy, seen)
+            faults = Faults(server, proxy, seen)
             try:
                 _in_parallel(up, asked, done, PACE_SECONDS)
             finally:
@@ -245,7 +245,7 @@ def test_thousands_of_requests_through_faults_are_right_and_leak_nothing(tmp_pat
             counts = _metrics(up)
     finally:
         proxy.end()
-        moto.kill()
+        server.kill()
     left = sorted(set(os.listdir("/dev/shm")) - shared_before)
     _report(seen, counts, took, left)
     assert len(seen.seconds) == REQUESTS

@@ -33,7 +33,7 @@ class ObjectStore:
 
     Credentials come from each cloud's own chain (environment, files of its command-line tools, workload identity); they
     are never arguments here. `endpoint` and `ca_file` serve S3-compatible stores. `timeout_seconds` bounds every
-    single request.
+    single request, `put_timeout_seconds` a put if it is longer.
     """
 
     def __init__(
@@ -44,6 +44,7 @@ class ObjectStore:
         region: str | None = None,
         ca_file: Path | None = None,
         timeout_seconds: float = 5.0,
+        put_timeout_seconds: float | None = None,
     ) -> None:
         try:
             import obstore
@@ -58,21 +59,32 @@ class ObjectStore:
         if profile is not None and not {"AWS_REGION", "AWS_DEFAULT_REGION"} & os.environ.keys():
             region = region or profile.region
         config: dict[str, Any] = {"endpoint": endpoint, "region": region}
-        limit = timedelta(seconds=timeout_seconds)
-        client: dict[str, Any] = {"timeout": limit, "connect_timeout": limit}
+        client: dict[str, Any] = {}
         if endpoint and endpoint.startswith("http://"):
             client["allow_http"] = True
         if ca_file is not None:
             client["root_certificate"] = _certificate(ca_file)
-        try:
-            self._store = from_url(
+        more: dict[str, Any] = {} if profile is None else {"credential_provider": profile.credentials}
+
+        def client_with(limit_seconds: float) -> Any:
+            limit = timedelta(seconds=limit_seconds)
+            return from_url(
                 url,
                 config={k: v for k, v in config.items() if v is not None},
-                client_options=client,
+                client_options={
+                    **client,
+                    "timeout": limit,
+                    "connect_timeout": timedelta(seconds=timeout_seconds),
+                },
                 # Retrying is the business of RetryingStore: two layers of it multiply their waits.
                 retry_config={"max_retries": 0, "retry_timeout": limit},
-                **({"credential_provider": profile.credentials} if profile is not None else {}),
+                **more,
             )
+
+        try:
+            self._store = client_with(timeout_seconds)
+            # Nobody waits for a put, and it may be large: it has its own limit.
+            self._put_store = client_with(max(timeout_seconds, put_timeout_seconds or 0))
         except (ValueError, OSError, obstore.exceptions.BaseError) as error:
             raise InputError(
                 f"store `{url}`: {_head(error)}", hint="see `warmset tier doctor --help`"
@@ -117,7 +129,7 @@ class ObjectStore:
         check_key(key)
         data = b"".join(flat(part) for part in parts)
         try:
-            self._obstore.put(self._store, key, data, use_multipart=False)
+            self._obstore.put(self._put_store, key, data, use_multipart=False)
         except Exception as error:  # noqa: BLE001
             raise self._translated(error, key) from None
 

@@ -14,12 +14,14 @@ _OBJECT_SCHEMES = ("s3", "gs", "az")
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """What a URL does not say. `endpoint` and `region` serve S3-compatible stores, `ca_file` those and `rediss`."""
+    """What a URL does not say. `endpoint` and `region` serve S3-compatible stores, `ca_file` those and `rediss`.
+    `put_timeout_seconds` is for object stores, where it is longer than the timeout of other requests."""
 
     endpoint: str | None = None
     region: str | None = None
     ca_file: Path | None = None
     timeout_seconds: float = 5.0
+    put_timeout_seconds: float | None = None
     direct: bool = True
     fsync: bool = False
 
@@ -42,6 +44,7 @@ def open_store(url: str, options: StoreOptions | None = None) -> Store:
             region=settings.region,
             ca_file=settings.ca_file,
             timeout_seconds=settings.timeout_seconds,
+            put_timeout_seconds=settings.put_timeout_seconds,
         )
     from warmset.tiers.redis import RedisStore
 

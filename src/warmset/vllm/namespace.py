@@ -2,12 +2,14 @@
 
 import gc
 import json
+import os
 import secrets
 from pathlib import Path
 from typing import Any
 
 from vllm.config import VllmConfig
 from vllm.logger import init_logger
+from vllm.platforms import current_platform
 from vllm.v1.kv_offload.base import OffloadingSpec
 from vllm.version import __version__ as vllm_version
 
@@ -55,7 +57,7 @@ def fingerprint(
         "adapters": adapters_version,
         "kv_dtype": config.model.dtype,
         "cache_dtype": str(vllm_config.cache_config.cache_dtype),
-        "layout": config.kv_cache_layout,
+        "layout": _layout(spec, vllm_config),
         "canonical": config.canonical_layout,
         "replicated": config.replicated_layout,
         "parallel": None
@@ -67,6 +69,17 @@ def fingerprint(
         "block_bytes": block_bytes,
     }
     return json.dumps(facts, sort_keys=True, separators=(",", ":"))
+
+
+def _layout(spec: OffloadingSpec, config: VllmConfig) -> Any:
+    """The resolved layout of the workers' KV cache; where the version does not tell, all that it follows from."""
+    told = getattr(spec.config, "kv_cache_layout", None)
+    if told is not None:
+        return told
+    backend = getattr(getattr(config, "attention_config", None), "backend", None)
+    asked = [os.environ.get(name) for name in ("VLLM_KV_CACHE_LAYOUT", "VLLM_ATTENTION_BACKEND")]
+    # The backend that is chosen by default, and its layout, depend on the device.
+    return [*asked, str(backend), current_platform.get_device_name()]
 
 
 def weights_may_change(spec: OffloadingSpec) -> bool:

@@ -45,6 +45,7 @@ from warmset.tiers.store import TIER_ROOT, Store  # noqa: E402
 from warmset.tiers.transfer import Outcome, Transfers  # noqa: E402
 from warmset.tiers.url import StoreOptions, open_store  # noqa: E402
 from warmset.tiers.verify import VerifyingStore  # noqa: E402
+from warmset.vllm import tier_versions as versions  # noqa: E402
 from warmset.vllm.namespace import fingerprint, weights_may_change  # noqa: E402
 from warmset.vllm.tier_metrics import TierMetrics, definitions  # noqa: E402
 
@@ -69,7 +70,8 @@ class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
         locality: str | None = None,
         **settings: Any,
     ) -> None:
-        super().__init__(offloading_spec, primary_kv_view, tier_type, backpressure_detector)
+        more = versions.base_arguments(backpressure_detector=backpressure_detector)
+        super().__init__(offloading_spec, primary_kv_view, tier_type, **more)
         try:
             self._settings = parse(settings)
             key = read_key(self._settings.encryption_key_file, self._settings.encryption_key_env)
@@ -79,7 +81,7 @@ class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
         self.locality = Locality(locality) if locality is not None else None
         facts = fingerprint(
             offloading_spec,
-            block_bytes=self.block_size_bytes,
+            block_bytes=versions.block_bytes(primary_kv_view),
             tenant=self._settings.tenant,
             model_path=self._settings.model_path,
             adapters_version=self._settings.adapters_version,
@@ -124,7 +126,7 @@ class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
             req_context.req_id,
             self._name(key),
             group=get_offload_group_idx(key),
-            position=req_context.get_offload_key_position(key),
+            position=versions.position_of(key, req_context),
         )
         if found is None:
             return LookupResult.RETRY
@@ -215,6 +217,7 @@ class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
             ca_file=Path(settings.ca_file) if settings.ca_file else None,
             # A request that the deadline has given up on need not go on.
             timeout_seconds=max(settings.load_deadline_seconds, settings.lookup_deadline_seconds),
+            put_timeout_seconds=settings.store_deadline_seconds,
             fsync=settings.fsync,
         )
         try:
@@ -231,7 +234,7 @@ class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
     def _submit(self, action: Any, job: TransferJob) -> None:
         names = [self._name(key) for key in job.keys]
         self._keys[job.job_id] = dict(zip(names, job.keys, strict=True))
-        action(job.job_id, names, [int(chunk) for chunk in job.chunk_ids])
+        action(job.job_id, names, versions.slots_of(job))
 
     def _result(self, outcome: Outcome) -> JobResult:
         self._metrics.on_outcome(outcome)
@@ -243,7 +246,7 @@ class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
             self._lookups.mark_stored(outcome.done)
             self._announce([keys[name] for name in outcome.done], removed=False)
             self._evictor.wrote(outcome.moved_bytes)
-        return JobResult(
+        return versions.job_result(
             job_id=outcome.job_id,
             success=outcome.success,
             successful_keys=tuple(keys[name] for name in outcome.done) or None,
@@ -254,7 +257,7 @@ class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
     def _announce(self, keys: list[OffloadKey], *, removed: bool) -> None:
         if self._events is not None and keys:
             self._events.append(
-                OffloadingEvent(
+                versions.event(
                     keys=keys,
                     medium=self.medium,
                     removed=removed,
