@@ -44,3 +44,21 @@ def test_all_tokens_of_the_conversation_trace_are_covered(shared: Path) -> None:
     trace = load(shared / "traces/mooncake/conversation_trace.jsonl.gz")
     facts = info(trace)
     assert facts.block_tokens_total == facts.prompt_tokens == int(trace.input_tokens.sum())
+
+
+def test_reading_and_the_curve_take_less_than_twelve_bytes_per_access(shared: Path) -> None:
+    """At the peak, the file's text and all copies on the way included."""
+    import tracemalloc
+
+    from warmset.curves import lru_curve
+
+    path = f"mooncake:{shared / 'traces/agent/flat_40sess_c8_bs64.jsonl.gz'}"
+    lru_curve(load(path))  # what is imported and compiled once is not the trace's
+    tracemalloc.start()
+    try:
+        trace = load(path)
+        lru_curve(trace)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes / trace.accesses < 12
