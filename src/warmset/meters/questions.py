@@ -190,7 +190,7 @@ def _no_reuse(c: Case) -> Verdict | None:
         "no_reuse",
         "no_hits",
         "neither the device nor the tier finds anything: this traffic does not repeat within reach of either",
-        "high" if (m.requests or 0) >= t.min_requests else "medium",
+        "high" if (m.requests or 0) >= t.min_requests and _kept_all(m) else "medium",
         steps.no_reuse(m),
     )
 
@@ -259,14 +259,14 @@ def _not_needed(c: Case) -> Verdict | None:
             "high" if (m.requests or 0) >= t.min_requests else "medium",
             steps.not_needed(m),
         )
-    stored, capacity = tier.lifetime_stored_bytes, tier.capacity_bytes
-    if stored and capacity is not None and stored <= capacity * tier.engines:
+    if _kept_all(m):
         return answer(
             c,
             "not_needed",
             "tier_keeps_all",
-            f"all {format_bytes(stored)} stored since the start still lie in the tier "
-            f"({format_bytes(capacity * tier.engines)}), and none of it is asked for: what returns, the device has",
+            f"all {format_bytes(tier.lifetime_stored_bytes or 0)} stored since the start still lie in the tier "
+            f"({format_bytes((tier.capacity_bytes or 0) * tier.engines)}), and none of it is asked for: what returns, "
+            "the device has",
             "high" if (m.requests or 0) >= t.min_requests else "medium",
             steps.not_needed(m),
         )
@@ -281,6 +281,12 @@ def _not_needed(c: Case) -> Verdict | None:
             steps.not_needed(m),
         )
     return None
+
+
+def _kept_all(m: Meters) -> bool:
+    """Everything stored since the start still lies in the tier: a prompt that returned would have been found."""
+    stored, capacity = m.tier.lifetime_stored_bytes, m.tier.capacity_bytes
+    return bool(stored) and capacity is not None and (stored or 0.0) <= capacity * m.tier.engines
 
 
 def _no_gain(c: Case) -> bool:
@@ -313,7 +319,7 @@ def _thrashing(c: Case) -> Verdict | None:
             c,
             "stores_unknown",
             "the tier serves next to nothing, and how much it stores is not exported: too small, or not needed",
-            steps.missing(m),
+            [*steps.cost_of_a_token(m), *steps.missing(m)],
         )
     else:
         return None

@@ -83,6 +83,19 @@ def missing(m: Meters) -> list[Step]:
     ]
 
 
+def cost_of_a_token(m: Meters) -> list[Step]:
+    """A tier whose size is known in bytes only, and with it, whether it is larger than the device pool."""
+    if m.tier.bytes_per_token is not None:
+        return []
+    return [
+        Step(
+            "Say how large the tier is and what a token takes in it (`warmset footprint MODEL`): then it can be "
+            "compared with the device pool.",
+            f"warmset measure {_url(m)} --tier 64GiB --bytes-per-token BYTES",
+        )
+    ]
+
+
 def attach(m: Meters) -> list[Step]:
     """A tier was asked for, and there is none."""
     return [
@@ -174,7 +187,10 @@ def not_needed(m: Meters) -> list[Step]:
 def thrashing(m: Meters) -> list[Step]:
     """A warm set above the tier."""
     return [
-        Step("See what a larger tier would find.", "warmset curve TRACE"),
+        Step(
+            "See what a larger tier would find; if prompts never return, it is nothing, and no tier helps.",
+            "warmset curve TRACE",
+        ),
         Step(
             "Enlarge the tier to the warm set, or put a disk tier below it.",
             f"warmset launch MODEL --tier SIZE --backend native+disk --engine {_engine(m)}",
