@@ -223,3 +223,15 @@ def test_bench_takes_the_prefill_speed_that_plan_estimates(
     alone = warmset("tier", "bench", url, "--block", "4096B", "--gpu", "h100-sxm")
     assert alone.code == 2
     assert "--model" in alone.err
+
+
+@pytest.mark.parametrize("prefix", ["/", "/dev/null", "../", "a/../../", "../.."])
+@pytest.mark.parametrize("words", [("ls",), ("gc", "--capacity", "1", "--dry-run"), ("verify",), ("stats",)])
+def test_a_prefix_leads_nowhere_outside_the_store(
+    warmset: Callable[..., Any], tmp_path: Path, words: tuple[str, ...], prefix: str
+) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "precious").write_bytes(b"x")
+    ran = warmset("tier", words[0], f"file://{tmp_path}/store", *words[1:], "--prefix", prefix, "-o", "json")
+    assert ran.code == 0, ran.err
+    assert "precious" not in ran.out

@@ -94,7 +94,7 @@ def _open(url: str, endpoint: str | None, region: str | None, ca_file: Path | No
 @_store_options
 @click.option("--prefix", default="", help="Only keys that start with this.")
 @click.option(
-    "--limit", type=click.IntRange(1), default=1000, show_default=True, help="Objects shown at most."
+    "--limit", type=click.IntRange(1, 10**9), default=1000, show_default=True, help="Objects shown at most."
 )
 @output_options(tabular=True)
 def ls(prefix: str, limit: int, form: str, color: str, quiet: bool, **where: Any) -> None:

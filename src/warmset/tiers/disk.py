@@ -128,7 +128,10 @@ class DiskStore:
 
     def entries(self, prefix: str = "") -> Iterator[Entry]:
         """See Store.entries."""
-        start = self._root / prefix.rpartition("/")[0] if "/" in prefix else self._root
+        folder = prefix.rpartition("/")[0]
+        if prefix.startswith("/") or ".." in folder.split("/"):
+            return  # no key of this store begins so
+        start = self._root / folder
         yield from (e for e in self._walk(start) if e.key.startswith(prefix))
 
     def capacity(self) -> Capacity:
