@@ -89,6 +89,9 @@ def test_bytes_with_a_model(warmset, trace: str) -> None:  # type: ignore[no-unt
     for point in found["points"]:
         assert point["device_hit_tokens"] + point["host_hit_tokens"] == point["hit_tokens"]
         assert point["ttft_mean_seconds"] > 0
+    alone = curve(warmset, trace, "--block-tokens", 16, "--prefill-tps", 10000)
+    said = ["cost no loading" in " ".join(f["notes"]) for f in (found, alone)]
+    assert said == [False, True]
     fp8 = curve(warmset, trace, "--block-tokens", 16, "--model", "llama-3.1-8b", "--kv-dtype", "fp8")
     assert fp8["bytes_per_block"] == 8 * 131_072
 

@@ -144,6 +144,8 @@ def notes(study: Study) -> list[str]:
         found.append(
             "time to first token leaves out queueing and batching: compare with it, do not promise it"
         )
+        if question.device_blocks is None:
+            found.append("no device pool is named (`--device`): hits cost no loading in the estimate")
     return found
 
 
