@@ -739,6 +739,46 @@ def test_an_object_store_in_trouble(
         assert mode in ("stopped", "slow") or not [t for t in workers if t.is_alive()]
 
 
+@pytest.mark.parametrize("kind", ["warmset", "obj"])
+def test_an_object_store_that_is_killed_and_comes_back_empty(table: Table, kind: str) -> None:
+    pytest.importorskip("obstore")
+    if kind == "obj":
+        _need_nixl()
+    os.environ |= s3.CREDENTIALS
+    moto = s3.Moto()
+    try:
+        replica = Replica(kind, f"s3://{s3.BUCKET}/restart", endpoint=f"http://127.0.0.1:{moto.port}")
+        for prompt in PROMPTS[:4]:
+            replica.serve(prompt)
+            replica.settle()
+        # Two prompts fit into RAM: the first two are in the store alone.
+        served = replica.serve(PROMPTS[0])
+        assert served.hits == PROMPT_BLOCKS
+        moto.kill()
+        down = replica.serve(PROMPTS[1], "never seen before")
+        moto.start()
+        back = replica.serve(*PROMPTS[2:], "and this neither")
+        for one in (down, back):
+            served.wrong += one.wrong
+            served.longest_seconds = max(served.longest_seconds, one.longest_seconds)
+        table.add("object store killed and started again, empty", kind, served, replica.seen())
+        if kind == "warmset":
+            assert served.wrong == 0
+            assert served.longest_seconds < HELD_SECONDS
+            end, again = time.monotonic() + 15, Served()
+            while not again.hits:
+                assert time.monotonic() < end, "what is stored from now on is found again"
+                replica.settle()
+                replica.serve(*PROMPTS[:4])
+                replica.settle()
+                again = replica.serve(PROMPTS[0])
+                time.sleep(0.2)
+            assert again.wrong == 0
+        replica.close()
+    finally:
+        moto.kill()
+
+
 @pytest.mark.full
 @pytest.mark.timeout(3600)
 def test_a_long_run_through_faults_leaks_nothing(proxy: Any) -> None:

@@ -47,8 +47,8 @@ CONCURRENCY = 8
 PROMPTS, BLOCK_TOKENS, PROMPT_BLOCKS, OUTPUT_TOKENS = 400, 32, 4, 3
 DEADLINE_SECONDS = 2.0
 # The tier leaves a store alone for ten seconds after a fault: it must have time to use it again.
-HEALTHY_SECONDS, FAULTY_SECONDS = 15.0, 5.0
-PACE_SECONDS = 0.07
+HEALTHY_SECONDS, FAULTY_SECONDS = 13.0, 4.0
+PACE_SECONDS = 0.045
 FAULTS = (
     "500", "throttled", "credentials", "killed", "stopped", "slow", "cut", "flipped", "SIGSTOP", "restart",
 )  # fmt: skip
