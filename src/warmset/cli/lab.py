@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from warmset.cli.options import TOKENS, output_options
+from warmset.cli.options import COUNT, TOKENS, output_options
 from warmset.cli.trace import READING, read_options, reading_options
 from warmset.errors import InputError
 from warmset.report.emit import emit
@@ -36,19 +36,21 @@ BACKENDS = ("native", "native+disk", "native+warmset", "lmcache", "lmcache-inpro
 @click.option(
     "--header", "headers", multiple=True, metavar="NAME: VALUE", help="With --url: a header to send."
 )
-@click.option("--device-blocks", type=int, default=160, show_default=True, help="Blocks of the device pool.")
+@click.option(
+    "--device-blocks", type=COUNT, default=160, show_default=True, help="Blocks of the device pool."
+)
 @click.option(
     "--tier-blocks",
-    type=int,
+    type=COUNT,
     help="Blocks that the host tier holds. [default: 400; with --url: as the server says]",
 )
 @click.option(
-    "--block-tokens", type=int, default=32, show_default=True, help="Tokens per block; multiples of 32."
+    "--block-tokens", type=COUNT, default=32, show_default=True, help="Tokens per block; multiples of 32."
 )
-@click.option("--blocks-per-chunk", type=int, default=1, show_default=True, help="Blocks stored together.")
-@click.option("--requests", type=int, help="How many to replay. [default: 160, or the whole trace]")
+@click.option("--blocks-per-chunk", type=COUNT, default=1, show_default=True, help="Blocks stored together.")
+@click.option("--requests", type=COUNT, help="How many to replay. [default: 160, or the whole trace]")
 @click.option("--output-tokens", type=TOKENS, help="Tokens to generate per request.")
-@click.option("--concurrency", type=int, default=1, show_default=True, help="Requests in flight together.")
+@click.option("--concurrency", type=COUNT, default=1, show_default=True, help="Requests in flight together.")
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of everything random."
 )

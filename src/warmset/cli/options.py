@@ -31,6 +31,21 @@ class _Parsed(click.ParamType):  # type: ignore[type-arg]  # generic only in new
             raise InputError(error.message, hint=error.hint) from None
 
 
+class _Count(click.ParamType):  # type: ignore[type-arg]  # generic only in newer click
+    """A whole number that may still be computed with; each command says what is too small for it."""
+
+    name = "n"
+    most = 10**9
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Refuse what is no whole number, and what nobody means."""
+        number: int = click.INT.convert(value, param, ctx)
+        if abs(number) > self.most:
+            self.fail(f"{str(value)[:40]!r} is absurdly large", param, ctx)
+        return number
+
+
+COUNT = _Count()
 BYTES = _Parsed("size", parse_bytes)
 TOKENS = _Parsed("tokens", parse_tokens)
 DURATION = _Parsed("duration", parse_duration)
