@@ -2,7 +2,7 @@
 
 import click
 
-from warmset.cli.options import TOKENS, output_options
+from warmset.cli.options import COUNT, TOKENS, output_options
 from warmset.report.emit import emit
 
 
@@ -11,24 +11,30 @@ from warmset.report.emit import emit
     "understand, a deployment that the model cannot have), 70 a bug."
 )
 @click.argument("model", required=False)
-@click.option("--layers", type=int, help="Layers of full attention, without a model.")
-@click.option("--kv-heads", type=int, help="KV heads per layer, without a model.")
-@click.option("--head-dim", type=int, help="Elements per head, without a model.")
+@click.option("--layers", type=COUNT, help="Layers of full attention, without a model.")
+@click.option("--kv-heads", type=COUNT, help="KV heads per layer, without a model.")
+@click.option("--head-dim", type=COUNT, help="Elements per head, without a model.")
 @click.option(
     "--kv-dtype",
+    metavar="DTYPE",
     default="auto",
     show_default=True,
     help="KV dtype: any of vLLM's --kv-cache-dtype, fp16, bf16.",
 )
 @click.option("--context", type=TOKENS, help="Tokens of one session: adds the bytes per session.")
-@click.option("--tp", type=int, default=1, show_default=True, help="Tensor-parallel ranks.")
-@click.option("--pp", type=int, default=1, show_default=True, help="Pipeline-parallel ranks.")
+@click.option("--tp", type=COUNT, default=1, show_default=True, help="Tensor-parallel ranks.")
+@click.option("--pp", type=COUNT, default=1, show_default=True, help="Pipeline-parallel ranks.")
 @click.option(
-    "--dcp", type=int, default=1, show_default=True, help="Decode-context-parallel ranks, within --tp."
+    "--dcp", type=COUNT, default=1, show_default=True, help="Decode-context-parallel ranks, within --tp."
 )
-@click.option("--block-size", type=int, help="Tokens per block; the server's own choice if left out.")
+@click.option(
+    "--block-size",
+    type=COUNT,
+    metavar="TOKENS",
+    help="Tokens per block; left out, the server's own.",
+)
 @click.option("--platform", default="cuda", show_default=True, help="cuda or cpu.")
-@click.option("--speculative-tokens", type=int, default=0, show_default=True, help="Draft tokens per step.")
+@click.option("--speculative-tokens", type=COUNT, default=0, show_default=True, help="Draft tokens per step.")
 @click.option("--no-prefix-caching", is_flag=True, help="The server runs without prefix caching.")
 @click.option(
     "--no-hybrid-manager", is_flag=True, help="The server runs with --disable-hybrid-kv-cache-manager."

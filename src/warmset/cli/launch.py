@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from warmset.cli.options import BYTES, TOKENS, output_options
+from warmset.cli.options import BYTES, COUNT, TOKENS, output_options
 
 
 @click.command(epilog="Exit status: 0 done, 2 bad input or a combination that the version cannot do.")
@@ -33,12 +33,11 @@ from warmset.cli.options import BYTES, TOKENS, output_options
     show_default=True,
     help="shell, compose, helm or kserve.",
 )
-@click.option("--tp", type=int, metavar="N", default=1, show_default=True, help="Tensor-parallel size.")
-@click.option("--pp", type=int, metavar="N", default=1, show_default=True, help="Pipeline-parallel size.")
+@click.option("--tp", type=COUNT, default=1, show_default=True, help="Tensor-parallel size.")
+@click.option("--pp", type=COUNT, default=1, show_default=True, help="Pipeline-parallel size.")
 @click.option(
     "--dp",
-    type=int,
-    metavar="N",
+    type=COUNT,
     default=1,
     show_default=True,
     help="Data-parallel replicas; each has its own tier.",
@@ -56,9 +55,9 @@ from warmset.cli.options import BYTES, TOKENS, output_options
     "--lmcache", "lmcache_version", metavar="VERSION", help="Version of LMCache; default: the newest known."
 )
 @click.option("--kv-dtype", metavar="DTYPE", default="auto", show_default=True, help="Type of the KV cache.")
-@click.option("--block-size", type=int, metavar="TOKENS", help="Tokens per device block.")
+@click.option("--block-size", type=COUNT, metavar="TOKENS", help="Tokens per device block.")
 @click.option("--max-model-len", type=TOKENS, help="Longest context served.")
-@click.option("--port", type=int, metavar="N", help="Port of the server.")
+@click.option("--port", type=COUNT, help="Port of the server.")
 @output_options()
 def command(
     model: str | None,

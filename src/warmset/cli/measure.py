@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from warmset.meters.window import Window
 
 _MAX_BASELINE_BYTES = 16 * 2**20
+_MAX_LINE, _MAX_LOG = 20_000, 512 * 2**20  # characters
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -259,9 +260,21 @@ def _finite(text: str) -> float:
     return value if math.isfinite(value) else _refused(text)
 
 
-def _lines(path: Path) -> Any:
+def _lines(path: Path) -> Iterator[str]:
+    """The lines of a log, each cut at a bound; a file without end is refused."""
     try:
-        return path.open(encoding="utf-8", errors="replace")
+        with path.open(encoding="utf-8", errors="replace") as stream:
+            read, begun = 0, False
+            while line := stream.readline(_MAX_LINE):
+                read += len(line)
+                if read > _MAX_LOG:
+                    raise InputError(
+                        f"log `{path}` is larger than {_MAX_LOG // 2**20} MiB",
+                        hint="give its beginning, such as `head -n 100000 server.log`",
+                    )
+                if not begun:
+                    yield line
+                begun = not line.endswith("\n")
     except OSError as error:
         raise InputError(
             f"log `{path}` cannot be read: {error.strerror}", hint="give the server's log file"

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from warmset.cli.options import BYTES, RATIO, TOKENS, SectionedCommand, output_options, section, talk
+from warmset.cli.options import BYTES, COUNT, RATIO, TOKENS, SectionedCommand, output_options, section, talk
 from warmset.cli.progress import progress
 from warmset.cli.trace import READING, read_options, reading_options
 from warmset.report.emit import emit
@@ -18,9 +18,9 @@ _EPILOG = (
 
 _MODEL = [
     click.argument("model", required=False),
-    click.option("--layers", type=int, metavar="N", help="Layers, instead of MODEL."),
-    click.option("--kv-heads", type=int, metavar="N", help="KV heads per layer, instead of MODEL."),
-    click.option("--head-dim", type=int, metavar="N", help="Elements per head, instead of MODEL."),
+    click.option("--layers", type=COUNT, help="Layers, instead of MODEL."),
+    click.option("--kv-heads", type=COUNT, help="KV heads per layer, instead of MODEL."),
+    click.option("--head-dim", type=COUNT, help="Elements per head, instead of MODEL."),
     click.option("--download", is_flag=True, help="Fetch an unknown Hub id's config.json from the Hub."),
     click.option(
         "--kv-dtype",
@@ -31,9 +31,9 @@ _MODEL = [
     ),
 ]
 _DEMAND = [
-    click.option("--sessions", type=int, metavar="N", help="Sessions that should stay warm on one replica."),
+    click.option("--sessions", type=COUNT, help="Sessions that should stay warm on one replica."),
     click.option("--context", type=TOKENS, help="Tokens of one session at its longest."),
-    click.option("--turns", type=int, metavar="N", help="Instead of --context: turns of a session."),
+    click.option("--turns", type=COUNT, help="Instead of --context: turns of a session."),
     click.option("--tokens-per-turn", type=TOKENS, help="With --turns: tokens that each turn adds."),
     click.option(
         "--shared-prefix",
@@ -72,28 +72,22 @@ _POOL = [
     ),
 ]
 _DEPLOYMENT = [
-    click.option("--gpus", type=int, metavar="N", help="Devices in all; --tp follows from it."),
-    click.option("--tp", type=int, metavar="N", help="Tensor-parallel ranks.  [default: 1]"),
-    click.option(
-        "--pp", type=int, metavar="N", default=1, show_default=True, help="Pipeline-parallel ranks."
-    ),
+    click.option("--gpus", type=COUNT, help="Devices in all; --tp follows from it."),
+    click.option("--tp", type=COUNT, help="Tensor-parallel ranks.  [default: 1]"),
+    click.option("--pp", type=COUNT, default=1, show_default=True, help="Pipeline-parallel ranks."),
     click.option(
         "--dp",
-        type=int,
-        metavar="N",
+        type=COUNT,
         default=1,
         show_default=True,
         help="Data-parallel replicas on this host, a tier each.",
     ),
-    click.option(
-        "--dcp", type=int, metavar="N", default=1, show_default=True, help="Decode-context-parallel ranks."
-    ),
-    click.option("--block-size", type=int, metavar="TOKENS", help="Tokens per device block."),
+    click.option("--dcp", type=COUNT, default=1, show_default=True, help="Decode-context-parallel ranks."),
+    click.option("--block-size", type=COUNT, metavar="TOKENS", help="Tokens per device block."),
     click.option("--max-model-len", type=TOKENS, help="Longest context served."),
     click.option(
         "--speculative-tokens",
-        type=int,
-        metavar="N",
+        type=COUNT,
         default=0,
         help="Draft tokens per step (adds MTP layers).",
     ),
@@ -138,9 +132,7 @@ _MEASURED = [
         "--load-gbps", type=float, help="Measured load speed of one replica, 10^9 bytes per second."
     ),
     click.option("--ram-price", type=float, help="Price of one GiB of host memory, in any currency."),
-    click.option(
-        "--replicas", type=int, metavar="N", default=1, show_default=True, help="Replicas in the fleet."
-    ),
+    click.option("--replicas", type=COUNT, default=1, show_default=True, help="Replicas in the fleet."),
 ]
 
 
