@@ -256,3 +256,11 @@ def test_saved_pages_of_other_systems(
     ran = warmset("measure", file, "-o", "json")
     assert ran.code == 0
     assert json.loads(ran.out)["verdict"] == "helping"
+
+
+@pytest.mark.parametrize("option", ["--log", "--targets", "--token-file", "--baseline"])
+def test_files_without_end(warmset: Callable[..., Any], shared: Path, option: str) -> None:
+    page = [] if option == "--targets" else [shared / "metrics" / "chat_on.end.prom"]
+    ran = warmset("measure", *page, option, "/dev/zero")
+    assert (ran.code, ran.out) == (2, "")
+    assert "/dev/zero" in ran.err

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # A file may hold the pages of a whole fleet; a single server's page is bounded in http.py.
 MAX_FILE_BYTES = 512 * 2**20
+_MAX_TARGETS = 4 * 2**20
 # Characters of fetched pages that wait to be read.
 _MOST_HELD = 2**28
 _HOST_PORT = re.compile(r"[A-Za-z0-9_.\-\[\]:]+:\d{1,5}(/.*)?")
@@ -89,11 +90,15 @@ def addresses(texts: Sequence[str], targets_file: Path | None = None) -> tuple[s
     listed = list(texts)
     if targets_file is not None:
         try:
-            lines = targets_file.read_text(encoding="utf-8").splitlines()
+            with targets_file.open(encoding="utf-8") as stream:
+                text = stream.read(_MAX_TARGETS + 1)
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(
                 f"`{targets_file}` cannot be read: {error}", hint="write one address per line"
             ) from None
+        if len(text) > _MAX_TARGETS:
+            raise InputError(f"`{targets_file}` is too large", hint="write one address per line")
+        lines = text.splitlines()
         listed += [text for line in lines if (text := line.split("#", 1)[0].strip())]
         if not listed:
             raise InputError(f"`{targets_file}` names no server", hint="write one address per line")
