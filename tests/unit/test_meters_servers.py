@@ -495,3 +495,13 @@ def test_a_fleet_in_which_one_server_has_the_tier(vllm: Page) -> None:
         "1 of 4 servers have OffloadingConnector" in note and "instance=http://a" in note for note in notes
     )
     assert not any("servers have" in note for note in told(canary)[1].notes)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])
+def test_strange_values_matter_only_where_they_are_read(vllm: Page, value: float) -> None:
+    rows = native(M, 0.3 * M, 0.3 * M, 0.4 * M)
+    assert told(vllm("vllm@0.32", rows | {"vllm:mm_cache_hits_total": value}))[0].name == "helping"
+    assert (
+        told(vllm("vllm@0.32", rows | {"vllm:external_prefix_cache_hits_total": value}))[0].name
+        == "undecided"
+    )

@@ -66,6 +66,27 @@ def _known_types() -> dict[str, str]:
     }
 
 
+def is_read(name: str) -> bool:
+    """Whether any meter reads a series of this name, in any version."""
+    known = _read_names()
+    return (
+        name in known
+        or f"{name}_total" in known
+        or any(name.endswith(suffix) and name.removesuffix(suffix) in known for suffix in _DISTRIBUTION)
+    )
+
+
+@cache
+def _read_names() -> frozenset[str]:
+    return frozenset(
+        metric.name
+        for server in SERVERS
+        for version in inspected(server)
+        for metric in engine(f"{server}@{version}").metrics()
+        if metric.role
+    )
+
+
 def base(name: str) -> str:
     """The family of a series: its name less what tells the parts of a histogram, or a counter, apart."""
     for suffix in (*_DISTRIBUTION, "_total"):

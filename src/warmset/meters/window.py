@@ -29,6 +29,7 @@ from warmset.meters.series import (
     base,
     instance_of,
     instances,
+    is_read,
     remembered,
     who,
     without,
@@ -241,7 +242,7 @@ def without_strange(
             for row in rows
             if lowest <= row.value <= MOST
         ]
-        if len(kept[name]) == len(rows):
+        if len(kept[name]) == len(rows) or not is_read(name):
             continue
         worst = next(row.value for row in rows if not lowest <= row.value <= MOST)
         strange[name] = f"{name} is not a usable counter: {worst:g}"
