@@ -91,6 +91,12 @@ def weights_may_change(spec: OffloadingSpec) -> bool:
     )
 
 
+def has_only_full_attention(spec: OffloadingSpec) -> bool:
+    """Whether every lookup goes along a prefix from its root on; sliding windows are looked up from their end."""
+    config = _vllm_config_of(spec)
+    return len(spec.config.groups) == 1 and config.model_config.get_sliding_window() is None
+
+
 def _draft_facts(config: VllmConfig) -> dict[str, Any] | None:
     """A draft model's KV lies in the same blocks."""
     draft = getattr(config.speculative_config, "draft_model_config", None)

@@ -6,6 +6,7 @@ longer than a deadline.
 """
 
 import hashlib
+import itertools
 import secrets
 import threading
 import time
@@ -46,7 +47,7 @@ from warmset.tiers.transfer import Outcome, Transfers  # noqa: E402
 from warmset.tiers.url import StoreOptions, open_store  # noqa: E402
 from warmset.tiers.verify import VerifyingStore  # noqa: E402
 from warmset.vllm import tier_versions as versions  # noqa: E402
-from warmset.vllm.namespace import fingerprint, weights_may_change  # noqa: E402
+from warmset.vllm.namespace import fingerprint, has_only_full_attention, weights_may_change  # noqa: E402
 from warmset.vllm.tier_metrics import TierMetrics, definitions  # noqa: E402
 
 logger = init_logger(__name__)
@@ -107,6 +108,9 @@ class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
             on_expired=self._breaker.report_failure,
             on_full=lambda: self._evictor.hurry(),
         )
+        # Without it a cold prompt costs one question per block, as nobody could tell its first block from its last.
+        self._asked_in_order = not versions.HAS_POSITIONS and has_only_full_attention(offloading_spec)
+        self._order = itertools.count()
         self._weights_may_change = weights_may_change(offloading_spec)
         self._evictor = _Evictor(self._breaker, self._settings)
         self._metrics = TierMetrics(tier_type)
@@ -122,11 +126,14 @@ class WarmsetTier(SecondaryTierManager):  # type: ignore[misc]
 
     def lookup(self, key: OffloadKey, req_context: ReqContext) -> LookupResult:
         """HIT, MISS, or RETRY while the store is being asked, for no longer than the deadline."""
+        position = versions.position_of(key, req_context)
+        if position is None and self._asked_in_order:
+            position = next(self._order)
         found = self._lookups.ask(
             req_context.req_id,
             self._name(key),
             group=get_offload_group_idx(key),
-            position=versions.position_of(key, req_context),
+            position=position,
         )
         if found is None:
             return LookupResult.RETRY

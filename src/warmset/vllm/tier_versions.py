@@ -10,7 +10,8 @@ from vllm.v1.kv_offload.tiering.base import JobResult, SecondaryTierManager, Tra
 _EVENT_FIELDS = frozenset(field.name for field in fields(OffloadingEvent))
 _RESULT_FIELDS = frozenset(field.name for field in fields(JobResult))
 _INIT_PARAMETERS = frozenset(signature(SecondaryTierManager.__init__).parameters)
-_HAS_POSITIONS = hasattr(ReqContext, "get_offload_key_position")
+# Since 0.31 a request knows where each of its blocks ends.
+HAS_POSITIONS = hasattr(ReqContext, "get_offload_key_position")
 
 
 def base_arguments(*, backpressure_detector: Any) -> dict[str, Any]:
@@ -30,7 +31,7 @@ def slots_of(job: TransferJob) -> list[int]:
 
 def position_of(key: OffloadKey, req_context: ReqContext) -> int | None:
     """Where the block of `key` ends in the prompt; None where the version does not tell."""
-    return req_context.get_offload_key_position(key) if _HAS_POSITIONS else None
+    return req_context.get_offload_key_position(key) if HAS_POSITIONS else None
 
 
 def event(**values: Any) -> OffloadingEvent:
