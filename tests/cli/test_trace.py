@@ -160,6 +160,10 @@ def test_generate_to_standard_output(warmset: Warmset) -> None:
         (["rag", "--documents", 0], "`documents` is `0`"),
         (["chat", "--sessions", "1e9"], "requests"),
         (["chat", "--turns", "nan"], "`turns`"),
+        (["chat", "--systems", "1e11"], "`systems`"),
+        (["rag", "--documents", "1e11"], "`documents`"),
+        (["chat", "--input-tokens", "1e11", "--sessions", 2], "`input_tokens`"),
+        (["chat", "--spread", 50], "`spread`"),
         (["chaos"], "chaos"),
     ],
 )
@@ -205,3 +209,13 @@ def test_info_agrees_with_the_public_ceiling(warmset: Warmset, shared: Path) -> 
     path = shared / "traces/mooncake/conversation_trace.jsonl.gz"
     found = warmset("trace", "info", f"mooncake:{path}", "--block-tokens", 512, "-o", "json").json()
     assert found["ceiling"]["hit_ratio"] == pytest.approx(0.3736, abs=5e-5)
+
+
+def test_generated_traffic_is_bounded(
+    warmset: Warmset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warmset.traces.generate.make.MAX_ACCESSES", 1000)
+    ran = warmset("trace", "generate", "agent", tmp_path / "t.jsonl", "--sessions", 2)
+    assert ran.code == 2
+    assert "1,000 block accesses" in ran.err
+    assert list(tmp_path.iterdir()) == []

@@ -5,15 +5,15 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from warmset.traces.chaining import chain
-from warmset.traces.generate.knobs import Knobs
+from warmset.traces.generate.knobs import MAX_TOKENS, Knobs
 
 
 def tokens(mean: float, spread: float, rng: Generator) -> int:
-    """A log-normal count of tokens with this mean, at least 1 (0 where the mean is 0)."""
+    """A log-normal count of tokens with this mean, from 1 to MAX_TOKENS (0 where the mean is 0)."""
     if mean <= 0:
         return 0
     # exp(mu + sigma²/2) is the mean of a log-normal draw.
-    return max(1, round(float(rng.lognormal(np.log(mean) - spread**2 / 2, spread))))
+    return max(1, round(min(MAX_TOKENS, float(rng.lognormal(np.log(mean) - spread**2 / 2, spread)))))
 
 
 def popularity(count: int, exponent: float) -> NDArray[np.float64]:

@@ -6,6 +6,9 @@ from typing import Any
 from warmset.errors import InputError
 
 MAX_REQUESTS = 10_000_000
+# Whole contexts of today's models are a tenth of this.
+MAX_TOKENS = 10_000_000
+_MOST = {"documents": 10_000_000, "systems": 10_000_000, "documents_per_request": 100_000, "spread": 10.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +100,9 @@ def knobs(kind: str, **given: Any) -> Knobs:
     for field in fields(result):
         value = getattr(result, field.name)
         low = 0 if field.name in _MAY_BE_ZERO else 1 if isinstance(value, int) else 1e-9
-        if not low <= value < 2**40:
-            raise InputError(f"`{field.name}` is `{value}`", hint=f"give {low:g} or more")
+        high = MAX_TOKENS if field.name.endswith("_tokens") else _MOST.get(field.name, 2**40)
+        if not low <= value <= high:
+            raise InputError(f"`{field.name}` is `{value}`", hint=f"give a number from {low:g} to {high:,}")
     if result.turns < 1 or result.subagent_ratio > 1:
         raise InputError(
             "`turns` is below 1, or `subagent_ratio` above 1", hint="see `warmset trace generate -h`"
