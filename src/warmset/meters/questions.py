@@ -159,8 +159,8 @@ def _no_reuse(c: Case) -> Verdict | None:
     one_shot = not m.external_hit_tokens and c.device < t.one_shot_ratio
     if c.device + c.external >= t.no_reuse_ratio and not one_shot:
         return None
-    if m.hit_ratio.device is None and m.hit_ratio.external is None:
-        return None
+    if m.hit_ratio.device is None and (m.hit_ratio.external is None or m.tier.capacity_tokens is not None):
+        return None  # the device may well hit: where the page does not say, the size decides
     mean, chunk = m.mean_prompt_tokens, m.tier.chunk_tokens
     long = m.chunk_requests.prompts >= t.min_requests
     if mean is not None and chunk is not None and mean.value < chunk and not long:
@@ -365,7 +365,8 @@ def _weigh(c: Case) -> Verdict:
 
 
 def _flows(m: Meters) -> bool:
-    return bool(m.prompt_tokens) or bool(m.external_hit_tokens)
+    """Whether anything happened; what is stored or loaded was prompted, on pages that do not count prompts."""
+    return any((m.prompt_tokens, m.external_hit_tokens, m.store_bytes, m.load_bytes, m.store_tokens))
 
 
 QUESTIONS: tuple[Callable[[Case], Verdict | None], ...] = (

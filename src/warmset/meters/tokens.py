@@ -62,13 +62,17 @@ def count_tokens(r: Readings, sources: dict[str, str], notes: list[str]) -> Toke
             f"retried, so the device's hits are {how}"
         )
     if r.engine.server == "sglang":
+        processed = r.counter_by("prefill_tokens_by_mode", "mode")
+        if total is None and processed:
+            total = _added(processed, "prefill_cache", "prefill_compute")
+            device = None if hicache_shows(r) else processed.get("prefill_cache")
         if by_tier:
             device = by_tier.get("device")
             below = [v for k, v in by_tier.items() if k != "device"]
             external = Reading(math.fsum(v.value for v in below), below[0].metric) if below else None
             if external is None and hicache_shows(r):
                 external = Reading(0.0, next(iter(by_tier.values())).metric)  # children appear on first use
-        else:
+        elif device is None:
             notes.append(
                 "this version counts cached tokens of all tiers together: the tier's share is not known"
             )
@@ -148,6 +152,11 @@ def _in_blocks(r: Readings, prompt: Reading | None, lookups: Reading | None) -> 
     ):
         return False
     return 0 < lookups.value < prompt.value / 2 and lookups.value * r.block_tokens >= prompt.value / 2
+
+
+def _added(parts: Mapping[str, Reading], *names: str) -> Reading:
+    found = [parts[name] for name in names if name in parts]
+    return Reading(math.fsum(part.value for part in found), next(iter(parts.values())).metric)
 
 
 def _scaled(reading: Reading | None, factor: float) -> Reading | None:
