@@ -505,3 +505,15 @@ def test_strange_values_matter_only_where_they_are_read(vllm: Page, value: float
         told(vllm("vllm@0.32", rows | {"vllm:external_prefix_cache_hits_total": value}))[0].name
         == "undecided"
     )
+
+
+@pytest.mark.parametrize(("stored", "expected"), [(0.1 * M, "thrashing"), (0.0, "inert")])
+def test_a_tier_that_refuses_stores(vllm: Page, stored: float, expected: str) -> None:
+    """A gauge near 1 is no full tier, but pinned blocks; with refusals, there is no room for new ones."""
+    pinned = {
+        "vllm:kv_offload_cpu_cache_write_usage_perc": 0.98,
+        "vllm:kv_offload_allocation_failure_total": 5000.0,
+    }
+    verdict, _ = told(vllm("vllm@0.28", native(M, 0.2 * M, 0, stored, **pinned)))
+    assert verdict.name == expected
+    assert "5,000 stores were refused" in verdict.summary

@@ -209,7 +209,10 @@ def meters(
         store_bytes=transfers["store_bytes"],
         store_seconds=transfers["store_seconds"],
         store_tokens=tier.stored_tokens,
-        stores_refused=counter("stores_refused", "allocation_failures"),
+        stores_refused=_either(
+            counter("stores_refused", "allocation_failures"),
+            counter("stores_refused", "allocation_failures", "lmcache"),
+        ),
         cached_without_split=not by_tier and r.counter("prompt_tokens_cached") is not None,
         mean_prompt_tokens=mean_prompt,
         prompt_tokens_p90=quantile(prompts[0], 0.9)
@@ -292,6 +295,10 @@ def _share(part: float | None, whole: float | None, requests: float | None) -> E
     if requests is None or not 0 <= share <= 1:
         return Estimate(share)
     return proportion(share, requests)
+
+
+def _either(first: float | None, second: float | None) -> float | None:
+    return second if first is None else first
 
 
 def _longer(r: Readings, role: str, tokens: float | None) -> float:

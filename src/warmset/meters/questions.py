@@ -136,7 +136,8 @@ def _inert(c: Case) -> Verdict | None:
                 if fresh >= chunk
                 else f"{m.chunk_requests.computed:,.0f} requests brought whole chunks of new tokens"
             )
-            + f" (a chunk is {chunk:,.0f})",
+            + f" (a chunk is {chunk:,.0f})"
+            + (f"; {m.stores_refused:,.0f} stores were refused for want of room" if m.stores_refused else ""),
             "high" if m.tier.chunk_tokens else "medium",
             steps.nothing_stored(m),
         )
@@ -307,7 +308,7 @@ def _thrashing(c: Case) -> Verdict | None:
     if c.external >= t.thrash_served_ratio:
         return None
     stored = m.tier.stored_tokens
-    if stored is None and m.store_bytes and m.tier.bytes_per_token:
+    if stored is None and m.store_bytes and m.tier.bytes_per_token and not m.tier.cost_is_rough:
         stored = m.store_bytes / m.tier.bytes_per_token
     loaded = m.external_hit_tokens or 0.0
     if m.store_bytes and m.load_bytes is not None:
@@ -326,6 +327,16 @@ def _thrashing(c: Case) -> Verdict | None:
     if not little:
         return None
     keeps_pace = stored is None or not m.computed_tokens or stored >= t.thrash_store_ratio * m.computed_tokens
+    if m.stores_refused and (stored is None or not keeps_pace):
+        return answer(
+            c,
+            "thrashing",
+            "stores_refused",
+            f"{m.stores_refused:,.0f} stores were refused for want of room, and the tier gives back {c.external:.1%} "
+            "of the prompt tokens: it is too small, or held by transfers that are too slow",
+            "medium",
+            steps.thrashing(m),
+        )
     if not keeps_pace:
         return None
     known = stored is not None and (m.load_bytes is not None or m.external_hit_tokens is not None)
@@ -333,8 +344,8 @@ def _thrashing(c: Case) -> Verdict | None:
         c,
         "thrashing",
         "stores_without_loads",
-        f"the tier writes as fast as tokens are computed and gives back {c.external:.1%} of the prompt tokens: what "
-        "returns has been evicted by then",
+        ("the tier is written" if stored is None else "the tier writes as fast as tokens are computed")
+        + f" and gives back {c.external:.1%} of the prompt tokens: what returns has been evicted by then",
         "medium" if known and m.external_hit_tokens else "low",
         steps.thrashing(m),
     )

@@ -81,10 +81,15 @@ class Tier:
     others: tuple[str, ...] = ()
 
     @property
+    def cost_is_rough(self) -> bool:
+        """A token's cost supposes that every computed token was stored once."""
+        return self.bytes_per_token_source == _ROUGH
+
+    @property
     def capacity_is_rough(self) -> bool:
         """The capacity in tokens rests on a token's cost that is itself rough."""
         tokens, size, cost = self.capacity_tokens, self.capacity_bytes, self.bytes_per_token
-        if tokens is None or size is None or cost is None or self.bytes_per_token_source != _ROUGH:
+        if tokens is None or size is None or cost is None or not self.cost_is_rough:
             return False
         return math.isclose(tokens, size / cost)
 
