@@ -219,3 +219,9 @@ def test_generated_traffic_is_bounded(
     assert ran.code == 2
     assert "1,000 block accesses" in ran.err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("exponent", ["0", "100", "1000", "1e9"])
+def test_any_steepness_of_popularity_makes_traffic(warmset: Callable, tmp_path: Path, exponent: str) -> None:
+    ran = warmset("trace", "generate", "rag", tmp_path / "rag.jsonl", "--sessions", 5, "--zipf", exponent)
+    assert ran.code == 0, ran.err

@@ -18,7 +18,8 @@ def tokens(mean: float, spread: float, rng: Generator) -> int:
 
 def popularity(count: int, exponent: float) -> NDArray[np.float64]:
     """Zipf probabilities of `count` items, most popular first."""
-    weights = np.arange(1, count + 1, dtype=np.float64) ** -exponent
+    # Never zero: several different items may be asked for, however steep the curve is.
+    weights = np.maximum(np.arange(1, count + 1, dtype=np.float64) ** -exponent, np.finfo(np.float64).tiny)
     shares: NDArray[np.float64] = np.divide(weights, weights.sum())
     return shares
 
