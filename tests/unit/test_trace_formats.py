@@ -298,6 +298,8 @@ def test_text_by_a_tokenizer_file(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "t.jsonl", {"timestamp": 0, "prompt": "the cat " * 10})
     trace = load(path, tokenizer=tmp_path / "tokenizer.json", block_tokens=8)
     assert (trace.input_tokens.tolist(), trace.accesses) == ([20], 2)
+    half = jsonl(tmp_path / "half.jsonl", {"timestamp": 0, "prompt": "the \ud800 cat"})
+    assert load(half, tokenizer=tmp_path / "tokenizer.json").requests == 1
     with pytest.raises(InputError, match="no tokenizer file"):
         load(path, tokenizer=tmp_path / "absent.json")
     with pytest.raises(InputError, match="is not a tokenizer file"):
@@ -415,6 +417,9 @@ def test_csv_rows_of_another_width_are_counted(tmp_path: Path) -> None:
     found = read(path, ReadOptions(block_tokens=16, skip_bad=True))
     assert found.trace.requests == 2
     assert sorted(found.first_lines.values()) == [3, 4]
+    path.write_bytes(b"time,input_tokens,blocks\n\xff,1\n")
+    with pytest.raises(InputError, match="cannot be read as a table"):
+        load(f"csv:{path}", block_tokens=16, skip_bad=True)
 
 
 def test_parquet_may_be_compressed_as_a_whole(tmp_path: Path) -> None:

@@ -27,7 +27,9 @@ def encoder(tokenizer: str | Path | None, problems: Problems) -> Encode:
         raise InputError(f"`{path}` is not a tokenizer file: {error}") from None
 
     def encode(text: str) -> Sequence[int]:
-        ids: Sequence[int] = loaded.encode(text, add_special_tokens=False).ids
+        # JSON can escape half of a character; a tokenizer takes whole ones only.
+        whole = text.encode("utf-8", "replace").decode("utf-8")
+        ids: Sequence[int] = loaded.encode(whole, add_special_tokens=False).ids
         return ids
 
     return encode

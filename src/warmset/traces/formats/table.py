@@ -4,6 +4,7 @@ Our columns are `time`, `input_tokens`, `output_tokens`, `session` and `blocks`;
 file's own names. `blocks` is a list column, or text of ids split by blanks, commas or semicolons.
 """
 
+import codecs
 import io
 import re
 from collections.abc import Iterator
@@ -79,9 +80,10 @@ def _batches(
         import pyarrow as pa
         from pyarrow import csv
 
+        # A character that the end of the head cuts in two is no fault.
+        codecs.getincrementaldecoder("utf-8")().decode(source.head())
+
         def other_width(row: Any) -> str:
-            if not options.skip_bad:
-                return "error"
             left_out.add(row.number)
             problems.bad(row.number, "the row has another number of columns than the header")
             return "skip"
@@ -93,7 +95,7 @@ def _batches(
             for batch in csv.open_csv(
                 stream,
                 read_options=csv.ReadOptions(use_threads=False),
-                parse_options=csv.ParseOptions(invalid_row_handler=other_width),
+                parse_options=csv.ParseOptions(invalid_row_handler=other_width if options.skip_bad else None),
                 convert_options=csv.ConvertOptions(column_types=text),
             )
         )
