@@ -517,3 +517,11 @@ def test_a_tier_that_refuses_stores(vllm: Page, stored: float, expected: str) ->
     verdict, _ = told(vllm("vllm@0.28", native(M, 0.2 * M, 0, stored, **pinned)))
     assert verdict.name == expected
     assert "5,000 stores were refused" in verdict.summary
+
+
+def test_a_server_that_the_metrics_are_not_of(vllm: Page) -> None:
+    page = vllm("vllm@0.32", native(M, 0.3 * M, 0.3 * M, 0.4 * M))
+    with pytest.raises(InputError, match="no metric of `sglang`"):
+        told(page, "sglang@0.5.23")
+    for version in ("vllm@0.8.5", "vllm@0.32"):
+        assert told(page, version)[0].name == "helping"

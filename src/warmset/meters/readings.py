@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
+from warmset.errors import InputError
 from warmset.meters.exposition import Labels, Sample
 from warmset.meters.quantiles import Histogram
 from warmset.meters.series import without
@@ -18,6 +19,8 @@ from warmset.servers import SERVERS, Engine, MetricFact, engine, inspected
 
 # Ranks of one engine count the same tokens and the same seconds; only bytes add up over them.
 RANKS = ("tp_rank", "pp_rank", "moe_ep_rank", "worker_id", "role")
+# In the order of asking: an engine's page may carry LMCache's metrics beside its own.
+_PREFIX = {"vllm": "vllm:", "sglang": "sglang:", "lmcache": "lmcache"}
 # Families that exist only where something is configured; they say nothing about the version.
 _CONDITIONAL = (
     "kv_offload",
@@ -146,7 +149,19 @@ class Readings:
 
 
 def read(window: Window, given: Engine | None = None) -> Readings:
-    """Readings of a window; the server's version is guessed from the metric names unless it is given."""
+    """Readings of a window; the server's version is guessed from the metric names unless it is given.
+
+    Raises InputError where the given server is not the one that the metrics are of.
+    """
+    if given is not None:
+        names = [
+            name for name in (*window.ends, *window.increases) if name.startswith(tuple(_PREFIX.values()))
+        ]
+        if names and not any(name.startswith(_PREFIX[given.server]) for name in names):
+            raise InputError(
+                f"there is no metric of `{given.server}` in this window, but such as `{names[0]}`",
+                hint="leave `--engine` out, or name the server that these metrics are of",
+            )
     return Readings(window, given or identify(window), assumed=given is None)
 
 
@@ -154,11 +169,7 @@ def identify(window: Window) -> Engine:
     """The server and the newest known version whose always-exported metrics are those of the window."""
     names = set(window.ends) | set(window.increases)
     server = next(
-        (
-            s
-            for s, prefix in (("vllm", "vllm:"), ("sglang", "sglang:"), ("lmcache", "lmcache"))
-            if any(n.startswith(prefix) for n in names)
-        ),
+        (s for s, prefix in _PREFIX.items() if any(n.startswith(prefix) for n in names)),
         "vllm",
     )
     seen = {_family(name) for name in names if name.startswith((f"{server}:", "lmcache_mp"))}
