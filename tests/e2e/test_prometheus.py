@@ -5,6 +5,7 @@ import json
 import random
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -145,6 +146,24 @@ def test_before_and_after(server: str, capsys: pytest.CaptureFixture[str]) -> No
         assert said["meters"][key]["value"] == pytest.approx(answer, rel=1e-9)
     tokens = float(prom.query(server, "sum(increase(vllm:prompt_tokens_total[1800s]))", NOW)[0]["value"][1])
     assert said["meters"]["prompt_tokens"] == pytest.approx(tokens)
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        ["--changed-at", datetime.fromtimestamp(NOW - 2700, UTC).isoformat()],
+        ["--changed-at", f"{NOW - 2700:.0f}"],
+        ["--changed-at", "45m"],
+        ["--before", "2h..1h", "--after", "30m..now"],
+    ],
+    ids=["ISO 8601", "Unix seconds", "ago", "ranges"],
+)
+def test_around_a_change(server: str, capsys: pytest.CaptureFixture[str], when: list[str]) -> None:
+    matcher = '{job=~"vl.*",model_name!="other"}'
+    code = main(["measure", "--prometheus", server, "--match", matcher, "-o", "json", *when])
+    said = json.loads(capsys.readouterr().out)
+    assert (code, said["verdict"], said["baseline"]["verdict"]) == (0, "helping", "no_tier")
+    assert said["meters"]["external_hit_tokens"] > 100_000
 
 
 def test_unknown_job(server: str, capsys: pytest.CaptureFixture[str]) -> None:
