@@ -86,6 +86,14 @@ def test_a_cold_prompt_costs_one_question(fs_tier):
             ctx.set_offload_key_position(k, 16 * (i + 1))
     assert lookup_and_wait(tier, keys, ctx) == [LookupResult.MISS] * 50
     assert tier._lookups.counts.probes == 1
+
+def test_what_is_counted_was_defined(fs_tier):
+    tier, _ = fs_tier
+    tier.submit_store(make_job(1, [key(1)], [0]))
+    assert all(r.success for r in drain(tier))
+    lookup_and_wait(tier, [key(1), key(2)])
+    assert not tier.get_stats().is_empty()
+    assert "vllm:warmset_tier_stores" in tier.build_metric_definitions({})
 """
 
 
