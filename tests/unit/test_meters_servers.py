@@ -525,3 +525,8 @@ def test_a_server_that_the_metrics_are_not_of(vllm: Page) -> None:
         told(page, "sglang@0.5.23")
     for version in ("vllm@0.8.5", "vllm@0.32"):
         assert told(page, version)[0].name == "helping"
+
+
+def test_requests_that_ended_in_an_error_are_named(vllm: Page) -> None:
+    rows = native(M, 0.3 * M, 0.3 * M, 0.4 * M) | {'vllm:request_success_total{finished_reason="error"}': 7.0}
+    assert any("7 requests ended in an error" in note for note in told(vllm("vllm@0.32", rows))[1].notes)

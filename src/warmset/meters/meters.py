@@ -171,6 +171,12 @@ def meters(
         + (lookup_sync.seconds if lookup_sync else 0.0),
     )
     n = requests if requests else None
+    failed = r.counter("requests_finished", finished_reason="error")
+    if failed is not None and failed.value > 0:
+        notes.append(
+            f"{failed.value:,.0f} requests ended in an error; with `kv_load_failure_policy` `fail`, the default since "
+            "vLLM 0.17, a block that the tier lost does that"
+        )
     generation = counter("generation_tokens", "generation_tokens")
     return Meters(
         engine=r.engine,
