@@ -344,6 +344,9 @@ def test_csv_with_declared_columns(tmp_path: Path) -> None:
         load(path, columns={"input_tokens": "prompt"}, block_tokens=16)
     with pytest.raises(InputError, match="unknown column `x`"):
         load(path, columns={"x": "prompt"}, block_tokens=16)
+    path.write_text("input_tokens,blocks,blocks\n32,1 2,3\n")
+    with pytest.raises(InputError, match="two columns named `blocks`"):
+        load(path, block_tokens=16)
     path.write_text("time,input_tokens,blocks\n0.0,32,1 2\n0.5,,1;3\n")
     with pytest.raises(InputError, match="line 3: `input_tokens`"):
         load(path, block_tokens=16)
@@ -358,9 +361,13 @@ def test_parquet_with_lists(tmp_path: Path) -> None:
     parquet.write_table(table, path)
     trace = load(path, block_tokens=16)
     assert trace.block_ids.tolist() == [0, 1, 0, 2]
-    path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(InputError):
-        load(path, block_tokens=16)
+    whole = path.read_bytes()
+    for damaged in (whole[:100], *(whole[:at] + b"\xff\xff" + whole[at + 2 :] for at in range(4, 40, 3))):
+        path.write_bytes(damaged)
+        try:
+            load(path, block_tokens=16)
+        except InputError as error:
+            assert str(path) in str(error)
 
 
 def test_parquet_times_say_their_unit(tmp_path: Path) -> None:

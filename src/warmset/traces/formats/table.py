@@ -44,6 +44,11 @@ def read(source: Source, options: ReadOptions, problems: Problems) -> Iterator[R
                     f"`{problems.path}` has no column `{names[missing[0]]}`",
                     hint=f"declare it: `--column {missing[0]}=NAME`; the file has {', '.join(batch.schema.names)}",
                 )
+            twice = [name for name in names.values() if batch.schema.names.count(name) > 1]
+            if twice:
+                raise InputError(
+                    f"`{problems.path}` has two columns named `{twice[0]}`", hint="give each its own name"
+                )
             for row in batch.select([n for n in names.values() if n in batch.schema.names]).to_pylist():
                 while number in left_out:
                     number += 1
@@ -53,7 +58,7 @@ def read(source: Source, options: ReadOptions, problems: Problems) -> Iterator[R
                     problems.bad(number, str(reason))
                 number += 1
             yield rows.build()
-    except (pa.ArrowException, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # pyarrow tells of damage by OSError
         raise InputError(
             f"`{problems.path}` cannot be read as a table: {str(error).splitlines()[0]}",
             hint="give CSV with a header line, or Parquet; or name another format: `format:path`",
