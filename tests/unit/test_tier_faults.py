@@ -1,11 +1,13 @@
 """What the wrappers do when the store below them fails, lies, hangs or fills up."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -303,6 +305,27 @@ def test_eviction_below_capacity_does_nothing(filled: MemoryStore) -> None:
 def test_eviction_by_age(filled: MemoryStore) -> None:
     done = evict(filled, max_age_seconds=5, now=lambda: 1010.0)
     assert (done.expired_objects, done.freed_bytes) == (5, 500)
+
+
+def test_several_engines_write_and_evict_one_store_at_the_same_time(tmp_path: Path) -> None:
+    capacity, size = 40 * (HEADER_BYTES + 4096), 4096
+
+    def engine(number: int) -> int:
+        store, whole = VerifyingStore(DiskStore(tmp_path), fingerprint="same"), 0
+        for i in range(60):
+            store.put(f"kv/{(number * 31 + i) % 90}", bytes([i]) * size)
+            if i % 5 == 0:
+                evict(store, prefix="kv/", capacity_bytes=capacity)
+            # Evicted meanwhile is no error; half an object would be.
+            with contextlib.suppress(NotFound):
+                whole += len(set(_read(store, f"kv/{i}", room=size))) == 1
+        return whole
+
+    with ThreadPoolExecutor(3) as engines:
+        assert sum(engines.map(engine, range(3))) > 0
+    store = DiskStore(tmp_path)
+    evict(store, prefix="kv/", capacity_bytes=capacity)
+    assert 0 < sum(e.size_bytes for e in store.entries("kv/")) <= capacity
 
 
 def test_a_dry_run_deletes_nothing(filled: MemoryStore) -> None:
