@@ -55,8 +55,8 @@ def test_gc_needs_a_bound_and_keeps_the_recent(
     warmset: Callable, store: DiskStore, tmp_path: Path, url: str
 ) -> None:
     for i in range(4):
-        store.put(f"k{i}", bytes(1000))
-        os.utime(tmp_path / f"k{i}", (1_700_000_000 + i, 1_700_000_000 + i))
+        store.put(f"kv/k{i}", bytes(1000))
+        os.utime(tmp_path / f"kv/k{i}", (1_700_000_000 + i, 1_700_000_000 + i))
     ran = warmset("tier", "gc", url)
     assert (ran.code, ran.out) == (2, "")
     assert "--capacity" in ran.err
@@ -64,7 +64,7 @@ def test_gc_needs_a_bound_and_keeps_the_recent(
     assert (dry["evicted_objects"], dry["freed_bytes"]) == (2, 2000)
     assert len(list(store.entries())) == 4
     warmset("tier", "gc", url, "--capacity", "3000B")
-    assert {e.key for e in store.entries()} == {"k2", "k3"}
+    assert {e.key for e in store.entries()} == {"kv/k2", "kv/k3"}
     warmset("tier", "gc", url, "--max-age", "1d")
     assert list(store.entries()) == []
 
@@ -74,21 +74,38 @@ def test_verify_finds_a_flipped_bit_and_deletes_only_when_told(
 ) -> None:
     sealed = VerifyingStore(store, fingerprint="engine")
     for i in range(3):
-        sealed.put(f"n/k{i}", bytes(20000))
+        sealed.put(f"kv/n/k{i}", bytes(20000))
     clean = warmset("tier", "verify", url, "-o", "json")
     assert clean.code == 0
     assert _valid("tier-verify", clean.out)["corrupt"] == []
-    path = tmp_path / "n/k1"
+    path = tmp_path / "kv/n/k1"
     data = bytearray(path.read_bytes())
     data[9000] ^= 4
     path.write_bytes(data)
     dirty = warmset("tier", "verify", url, "-o", "json")
     assert dirty.code == 1
-    assert [c["key"] for c in _valid("tier-verify", dirty.out)["corrupt"]] == ["n/k1"]
+    assert [c["key"] for c in _valid("tier-verify", dirty.out)["corrupt"]] == ["kv/n/k1"]
     assert path.exists()
     assert warmset("tier", "verify", url, "--delete-corrupt").code == 1
     assert not path.exists()
     assert warmset("tier", "verify", url).code == 0
+
+
+def test_nothing_else_in_a_store_is_touched(warmset: Callable, store: DiskStore, url: str) -> None:
+    store.put("photos/cat.jpg", bytes(5000))
+    for words in (("gc", url, "--max-age", "0s"), ("verify", url, "--delete-corrupt")):
+        ran = warmset("tier", *words)
+        assert (ran.code, ran.out) == (2, "")
+        assert "no blocks of a tier" in ran.err
+    store.put("kv/n/0/aa/aabb", bytes(5000))
+    assert warmset("tier", "verify", url, "--delete-corrupt").code == 1
+    assert [e.key for e in store.entries()] == ["photos/cat.jpg"]
+    store.put("kv/n/0/aa/aabb", bytes(5000))
+    assert warmset("tier", "gc", url, "--capacity", "0").code == 0
+    assert [e.key for e in store.entries()] == ["photos/cat.jpg"]
+    # What is named is meant.
+    assert warmset("tier", "gc", url, "--prefix", "photos/", "--capacity", "0").code == 0
+    assert list(store.entries()) == []
 
 
 def test_an_encrypted_store_is_verified_with_and_without_its_key(
@@ -102,7 +119,7 @@ def test_an_encrypted_store_is_verified_with_and_without_its_key(
     (keys / "wrong").write_text("ab" * 32)
     sealed = VerifyingStore(store, encoding=Encoding(compress=True, master_key=key))
     for i in range(3):
-        sealed.put(f"n/k{i}", bytes(20000))
+        sealed.put(f"kv/n/k{i}", bytes(20000))
     without = warmset("tier", "verify", url, "--delete-corrupt", "-o", "json")
     assert without.code == 0
     found = _valid("tier-verify", without.out)
@@ -120,12 +137,12 @@ def test_an_encrypted_store_is_verified_with_and_without_its_key(
     assert warmset("tier", "verify", url, "--key-env", "TIER_KEY").code == 0
     assert len(list(store.entries())) == 3
     assert len(_valid("tier-ls", warmset("tier", "ls", url, "-o", "json").out)["entries"]) == 3
-    path = tmp_path / "n/k1"
+    path = tmp_path / "kv/n/k1"
     data = bytearray(path.read_bytes())
     data[-1] ^= 4
     path.write_bytes(data)
     assert warmset("tier", "verify", url, "--delete-corrupt").code == 1, "damage is seen without the key"
-    assert {e.key for e in store.entries()} == {"n/k0", "n/k2"}
+    assert {e.key for e in store.entries()} == {"kv/n/k0", "kv/n/k2"}
 
 
 def test_a_key_on_the_command_line_is_refused_unseen(warmset: Callable, url: str) -> None:

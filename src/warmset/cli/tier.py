@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from warmset.cli.options import BYTES, DURATION, TOKENS, F, output_options, talk
 from warmset.errors import GateFailed, InputError, Undecided, WarmsetError
 from warmset.report.emit import emit
+
+if TYPE_CHECKING:
+    from warmset.tiers.store import Store
 
 _EPILOG = "Exit status: 0 done, 2 bad usage or input, 3 the store does not answer or refuses."
 
@@ -60,6 +63,12 @@ def _store_options(function: F) -> F:
     ):
         function = option(function)
     return function
+
+
+_blocks_option = click.option(
+    "--prefix",
+    help="Only keys that start with this.  [default: kv/, what the tier in vLLM wrote; `` for all]",
+)
 
 
 def _key_options(function: F) -> F:
@@ -139,7 +148,7 @@ def stats(prefix: str, form: str, color: str, quiet: bool, **where: Any) -> None
 
 @command.command(epilog=_EPILOG)
 @_store_options
-@click.option("--prefix", default="", help="Only keys that start with this.")
+@_blocks_option
 @click.option(
     "--capacity", type=BYTES, help="Delete the least recent until this holds; a bare number means GiB."
 )
@@ -147,7 +156,7 @@ def stats(prefix: str, form: str, color: str, quiet: bool, **where: Any) -> None
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
 @output_options()
 def gc(
-    prefix: str,
+    prefix: str | None,
     capacity: int | None,
     max_age: float | None,
     dry_run: bool,
@@ -169,9 +178,13 @@ def gc(
         raise InputError(
             "neither `--capacity` nor `--max-age` is given", hint="give one, such as `--capacity 2TiB`"
         )
-    url = where["url"]
+    store, url = _open(**where), where["url"]
     done = evict(
-        _open(**where), prefix=prefix, capacity_bytes=capacity, max_age_seconds=max_age, dry_run=dry_run
+        store,
+        prefix=_blocks(store, url, prefix),
+        capacity_bytes=capacity,
+        max_age_seconds=max_age,
+        dry_run=dry_run,
     )
     emit(
         form,
@@ -185,12 +198,12 @@ def gc(
     epilog="Exit status: 0 clean, 1 something is corrupt, 2 bad input, 3 something could not be read."
 )
 @_store_options
-@click.option("--prefix", default="", help="Only keys that start with this.")
+@_blocks_option
 @click.option("--delete-corrupt", is_flag=True, help="Delete what does not match its checksum.")
 @_key_options
 @output_options()
 def verify(
-    prefix: str,
+    prefix: str | None,
     delete_corrupt: bool,
     key_file: Path | None,
     key_env: str | None,
@@ -216,13 +229,17 @@ def verify(
     key = read_key(key_file, key_env)
     store, url = _open(**where), where["url"]
     found = scrub(
-        store, prefix=prefix, delete_corrupt=delete_corrupt, master_key=key, progress=_progress(quiet)
+        store,
+        prefix=_blocks(store, url, prefix),
+        delete_corrupt=delete_corrupt,
+        master_key=key,
+        progress=_progress(quiet),
     )
     emit(form, lambda: scrub_payload(url, found), lambda: scrub_document(url, found), color=color)
     if found.corrupt:
         raise GateFailed(
             f"{len(found.corrupt)} corrupt object(s) in `{url}`",
-            hint="`--delete-corrupt` deletes them; where nearly all are, this is not a store of the warmset tier",
+            hint=None if found.deleted else "`--delete-corrupt` deletes them",
         )
     if found.unreadable:
         raise Undecided(
@@ -351,6 +368,20 @@ def doctor(form: str, color: str, quiet: bool, **where: Any) -> None:
         raise GateFailed(
             f"`{url}` cannot serve as a tier", hint="each line marked `failed` says what the store lacks"
         )
+
+
+def _blocks(store: "Store", url: str, prefix: str | None) -> str:
+    """The prefix of what may be deleted: what else lies in a store is somebody's, unless it is named."""
+    from warmset.tiers.store import TIER_ROOT
+
+    if prefix is not None:
+        return prefix
+    if next(iter(store.entries(TIER_ROOT)), None) is None and next(iter(store.entries()), None) is not None:
+        raise InputError(
+            f"`{url}` holds objects, and no blocks of a tier (below `{TIER_ROOT}`)",
+            hint="name the store as the server does; `warmset tier ls` shows what is here, `--prefix` chooses from it",
+        )
+    return TIER_ROOT
 
 
 def _prefill_speed(model: str | None, gpu: str, kv_dtype: str, tp: int, context: int) -> float | None:
