@@ -54,6 +54,7 @@ _LINE = re.compile(
     rf"([a-zA-Z_:][a-zA-Z0-9_:]*+)(?:\{{({_LABELS})\}})?[ \t]++([0-9a-zA-Z.+-]++)(?:[ \t]++(-?[0-9.eE+-]++))?[ \t]*+\r?"
 )
 _PAIR = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*+)="([^"\\]*+(?:\\.[^"\\]*+)*+)"')
+_PLAIN_PAIR = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*+)="([^"\\\n]*+)')
 _TOKEN = re.compile(r'\s*+(?:("(?:[^"\\\n]|\\.)*+")|([a-zA-Z_:][a-zA-Z0-9_:]*+)|([{},=]))')
 _NUMBER = re.compile(r"[0-9a-zA-Z.+-]++")
 _ESCAPE = re.compile(r"\\(.)")
@@ -94,6 +95,7 @@ def parse(text: str, wanted: Callable[[str], bool] | None = None) -> Exposition:
     # One tuple per distinct set of labels, so that equal sets are the same object; keyed by their text as well.
     sets: dict[Labels, Labels] = {(): ()}
     by_text: dict[str | None, Labels] = {None: (), "": ()}
+    pairs: dict[str, tuple[str, str]] = {}
     unknown: list[Sample] = []
     rows_of: dict[str, list[Sample] | None] = {}
     match_line, new, ended = _LINE.fullmatch, tuple.__new__, False
@@ -109,6 +111,10 @@ def parse(text: str, wanted: Callable[[str], bool] | None = None) -> Exposition:
             raw = None
         rows = rows_of.get(name, unknown)
         labels = by_text.get(raw)
+        if labels is None and raw is not None and rows is not unknown and len(raw) <= MOST_LINE:
+            labels = _plain_labels(raw, pairs)
+            if labels is not None:
+                labels = by_text[raw] = sets.setdefault(labels, labels)
         if rows is not unknown and labels is not None and tail.isascii() and "_" not in tail:
             try:
                 value = float(tail)
@@ -244,6 +250,29 @@ def _slow(line: str, number: int) -> tuple[str, Labels, str, str | None]:
     if not all(_NUMBER.fullmatch(text) for text in rest):  # Python's float takes more than the format does
         raise _malformed(line, number)
     return name, _canonical(pairs, number), rest[0], rest[1] if len(rest) == 2 else None
+
+
+def _plain_labels(raw: str, known: dict[str, tuple[str, str]]) -> Labels | None:
+    """Labels without escapes, pair by pair through those already `known`; None leaves them to the expressions."""
+    if "\\" in raw:
+        return None
+    parts = raw.split('",')
+    last = parts.pop()
+    if last:
+        if not last.endswith('"'):
+            return None
+        parts.append(last[:-1])
+    found = []
+    for part in parts:
+        pair = known.get(part)
+        if pair is None:
+            match = _PLAIN_PAIR.fullmatch(part)
+            if match is None:
+                return None
+            pair = known[part] = (match[1], match[2])
+        found.append(pair)
+    found.sort()
+    return tuple(found) if len(dict(found)) == len(found) else None
 
 
 def _split_labels(tokens: list[tuple[str, str]], line: str, number: int) -> list[list[tuple[str, str]]]:
