@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from warmset.errors import InputError, UnknownName
-from warmset.meters import Meters, judge, meters, scrape, window
+from warmset.meters import Meters, exposition, judge, meters, scrape, window
 from warmset.meters.baseline import of
 from warmset.meters.exposition import Sample, parse
 from warmset.meters.log import read_log
@@ -89,6 +89,34 @@ def test_a_page_of_names_without_end_is_refused_early() -> None:
     page = "".join(f"vllm:x{i}_total 1\n" for i in range(400_000))
     with pytest.raises(InputError, match="different metrics by line 10001"):
         scrape(page)
+
+
+def test_a_page_of_label_sets_without_end_is_refused_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exposition, "MOST_LABEL_SETS", 1000)
+    for escape in ("", "\\\\"):
+        page = "".join(f'vllm:x_total{{a="{escape}{i}"}} 1\n' for i in range(2000))
+        with pytest.raises(InputError, match="different sets of labels by line 999"):
+            scrape(page)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        'a="1",b="2"',
+        'b="2",a="1"',
+        'a="1",b="2",',
+        'a="x,y",b="p=\\"q\\""',
+        'a="{",b="} 5"',
+        'a="",b="="',
+        'a="é",b="#"',
+    ],
+)
+def test_labels_read_the_same_by_either_way(labels: str) -> None:
+    """The second line of a name goes the fast way, and labels with odd spacing never do."""
+    spaced = labels.replace('",', '" ,')
+    page = parse(f'x_total{{c="0"}} 1\nx_total{{{labels}}} 2\ny_total {{{spaced}}} 2\n')
+    fast, slow = page.samples["x_total"][1], page.samples["y_total"][0]
+    assert fast == slow
 
 
 def test_writing_and_reading_again(shared: Path) -> None:

@@ -18,6 +18,8 @@ P = ParamSpec("P")
 
 # A server has a few hundred; each costs memory and time of its own.
 MOST_NAMES = 10_000
+# An engine has a few hundred: this is for thousands of engines.
+MOST_LABEL_SETS = 2_000_000
 
 
 # The longest are of information metrics: a few thousand characters.
@@ -115,6 +117,8 @@ def parse(text: str, wanted: Callable[[str], bool] | None = None) -> Exposition:
             labels = _plain_labels(raw, pairs)
             if labels is not None:
                 labels = by_text[raw] = sets.setdefault(labels, labels)
+                if len(by_text) > MOST_LABEL_SETS:
+                    raise _too_many_sets(number)
         if rows is not unknown and labels is not None and tail.isascii() and "_" not in tail:
             try:
                 value = float(tail)
@@ -135,6 +139,8 @@ def parse(text: str, wanted: Callable[[str], bool] | None = None) -> Exposition:
             if labels is None:
                 labels = _canonical(_PAIR.findall(raw), number)
                 labels = by_text[raw] = sets.setdefault(labels, labels)
+                if len(by_text) > MOST_LABEL_SETS:
+                    raise _too_many_sets(number)
         elif line.isspace():
             continue
         elif line.lstrip()[0] == "#":
@@ -310,6 +316,13 @@ def _odd_number(text: str, line: str, number: int) -> float:
         return float.fromhex(text) if "0x" in text.lower() else float(text)
     except (ValueError, OverflowError):
         raise _malformed(line, number, "has no number for a value") from None
+
+
+def _too_many_sets(number: int) -> InputError:
+    return InputError(
+        f"more than {MOST_LABEL_SETS:,} different sets of labels by line {number}",
+        hint="save the metrics of fewer servers per file",
+    )
 
 
 def _after_end(number: int) -> InputError:

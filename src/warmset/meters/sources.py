@@ -73,6 +73,7 @@ def read_file(path: str) -> Snapshot:
         raise InputError(
             f"`{path}` is not text", hint="save a page with `warmset snapshot URL > FILE`"
         ) from None
+    del raw  # as large as the text
     snapshot = scrape(text, source=path)
     if not snapshot.samples:
         raise InputError(
