@@ -370,7 +370,9 @@ def _refuse_cut(text: str, samples: dict[str, list[Sample]], ended: bool) -> Non
     series = {tuple(pair for pair in labels if pair[0] != "le") for labels, _ in samples[last]}
     complete = sum(1 for labels, _ in samples[last] if _is_infinite(labels))
     family = last.removesuffix("_bucket")
-    if complete < len(series) or len(samples.get(f"{family}_count", ())) < len(series):
+    # Pages put together by hand may do without the counts, and then without all of them.
+    counts = any(name.endswith("_count") for name in samples)
+    if complete < len(series) or (counts and len(samples.get(f"{family}_count", ())) < len(series)):
         raise InputError(
             f"histogram `{family}` lacks its `+Inf` bucket or its count",
             hint="the page is cut short; fetch it again with `warmset snapshot URL`",
