@@ -18,6 +18,7 @@ from warmset.meters.prometheus import spans
 from warmset.meters.quantiles import Histogram, histogram_quantile, merged, quantile, rank_interval
 from warmset.meters.rates import increase, track
 from warmset.meters.snapshot import merge, write_exposition
+from warmset.meters.sources import addresses
 from warmset.meters.thresholds import DEFAULTS, with_settings
 from warmset.meters.verdict import NAMES
 from warmset.meters.watching import Watch
@@ -382,3 +383,15 @@ def test_a_watch_slides_and_keeps_few_snapshots() -> None:
     assert spans[:3] == [None, 2, 4]
     assert all(60 <= (s or 0) <= 66 for s in spans[40:])
     assert len(watch.snapshots) <= 14
+
+
+def test_addresses() -> None:
+    given = [
+        "http://h:8000",
+        "http://h:8000/",
+        "h:8000",
+        "http://h:8000/v1",
+        "http://h/a/v1/",
+        "https://h/own/metrics",
+    ]
+    assert addresses(given) == ("http://h:8000/metrics", "http://h/a/metrics", "https://h/own/metrics")

@@ -195,7 +195,11 @@ def _normal(text: str) -> str:
             f"address `{without_credentials(text)[:80]}` cannot be read",
             hint="write it like `http://host:8000`",
         )
-    path = parts.path if parts.path not in ("", "/") else "/metrics"
+    path = parts.path
+    if path.rstrip("/") == "" or path.rstrip("/").endswith(
+        "/v1"
+    ):  # the base of the API that clients are given
+        path = path.rstrip("/").removesuffix("/v1") + "/metrics"
     return parts._replace(path=path, fragment="").geturl()
 
 
