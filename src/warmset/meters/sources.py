@@ -28,10 +28,12 @@ _HOST_PORT = re.compile(r"[A-Za-z0-9_.\-\[\]:]+:\d{1,5}(/.*)?")
 
 
 def is_address(text: str) -> bool:
-    """Whether a source is an address (and not a file): a URL, `dns:NAME:PORT`, or `host:port`."""
+    """Whether a source is an address (and not a file): a URL, `dns:NAME:PORT`, or `host:port`; or a list of such with
+    commas.
+    """
     if text.startswith(("http://", "https://", "dns:")):
         return True
-    return not Path(text).exists() and _HOST_PORT.fullmatch(text) is not None
+    return not Path(text).exists() and all(_HOST_PORT.fullmatch(part.strip()) for part in text.split(","))
 
 
 def read_file(path: str) -> Snapshot:
@@ -88,7 +90,7 @@ def addresses(texts: Sequence[str], targets_file: Path | None = None) -> tuple[s
 
     A file has one address per line; empty lines and `#` comments are skipped.
     """
-    listed = list(texts)
+    listed = [part.strip() for text in texts for part in text.split(",") if part.strip()]
     if targets_file is not None:
         try:
             with targets_file.open(encoding="utf-8") as stream:
