@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from warmset.errors import InputError, UnknownName
 from warmset.meters import Meters, exposition, judge, meters, scrape, window
 from warmset.meters.baseline import of
 from warmset.meters.exposition import Sample, parse
-from warmset.meters.log import read_log
+from warmset.meters.log import LogFacts, read_log
 from warmset.meters.measurement import Measurement
 from warmset.meters.prometheus import spans
 from warmset.meters.quantiles import Histogram, histogram_quantile, merged, quantile, rank_interval
@@ -395,3 +396,20 @@ def test_addresses() -> None:
         "https://h/own/metrics",
     ]
     assert addresses(given) == ("http://h:8000/metrics", "http://h/a/metrics", "https://h/own/metrics")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Reqid a " + "Total tokens 1 " * 600 + "hit tokens 1 " * 700,
+        "GPU KV cache size: ,,, tokens",
+        f"GPU KV cache size: {'9' * 400} tokens",
+        "Created mmap file /dev/shm/x (1.2.3 GB)",
+        f"with primary tier (cpu, {'9' * 400} chunks)",
+        f"lmcache chunk_size={'9' * 400}",
+    ],
+)
+def test_hostile_lines_of_a_log_say_nothing_and_take_no_time(line: str) -> None:
+    began = time.process_time()
+    assert read_log([line[:20_000]] * 20) == LogFacts()
+    assert time.process_time() - began < 2

@@ -7,13 +7,22 @@ from dataclasses import dataclass
 
 from warmset.units import GB
 
-_POOL = re.compile(r"KV cache size: ([\d,]+) tokens")
-_REGION = re.compile(r"Created mmap file \S+ \(([\d.]+) GB\)")
+_POOL = re.compile(r"KV cache size: (\d[\d,]{0,19}) tokens")
+_REGION = re.compile(r"Created mmap file \S+ \((\d{1,9}(?:\.\d{1,9})?) GB\)")
 _CONNECTOR = re.compile(r"Creating v1 connector with name: (\w+)")
-_CHUNKS = re.compile(r"with primary tier \(\w+, (\d+) chunks\)")
-_CHUNK = re.compile(r"chunk_size['\"]?[=:]\s*(\d+)")
-_LMCACHE_REQUEST = re.compile(
-    r"Req(?:uest )?id:?\s*([\w-]+).*?[Tt]otal tokens:? (\d+).*?hit tokens:? (\d+).*?need to load:? (-?\d+)"
+_CHUNKS = re.compile(r"with primary tier \(\w+, (\d{1,15}) chunks\)")
+_CHUNK = re.compile(r"chunk_size['\"]?[=:]\s*(\d{1,9})\b")
+# One after the other: as one expression, a hostile line would take minutes.
+_LMCACHE_REQUEST = tuple(
+    map(
+        re.compile,
+        (
+            r"Req(?:uest )?id:?\s*([\w-]+)",
+            r"[Tt]otal tokens:? (\d{1,15})",
+            r"hit tokens:? (\d{1,15})",
+            r"need to load:? (-?\d{1,15})",
+        ),
+    )
 )
 # A line that a server writes once and that is never true of a tier at work.
 _FAULTS = (
@@ -66,9 +75,9 @@ def read_log(lines: Iterable[str]) -> LogFacts:
             connector = match[1]
         elif match := _CHUNKS.search(line):
             chunks = float(match[1])
-        elif match := _LMCACHE_REQUEST.search(line):
-            total, hit, load = int(match[2]), int(match[3]), int(match[4])
-            lookups[match[1]] += 1
+        elif request := _lmcache_request(line):
+            total, hit, load = map(int, request[1:])
+            lookups[request[0]] += 1
             for index, value in enumerate((total, hit, hit - load, max(load, 0))):
                 tokens[index] += value
         elif "lmcache" in line.lower() and (match := _CHUNK.search(line)):
@@ -87,3 +96,15 @@ def read_log(lines: Iterable[str]) -> LogFacts:
         tuple(faults),
         (tokens[0], tokens[1], tokens[2], tokens[3]) if lookups else None,
     )
+
+
+def _lmcache_request(line: str) -> list[str] | None:
+    """Request, tokens in all, tokens matched and tokens to load, of a line that has them in this order."""
+    found, position = [], 0
+    for pattern in _LMCACHE_REQUEST:
+        match = pattern.search(line, position)
+        if match is None:
+            return None
+        found.append(match[1])
+        position = match.end()
+    return found
