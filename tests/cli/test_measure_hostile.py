@@ -74,7 +74,13 @@ class Fleet:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 self.seen.append((await reader.read(65536)).decode(errors="replace"))
-                if kind == "silent":
+                if kind.startswith("{"):
+                    names = '{"status":"success","data":["vllm:prompt_tokens_total"]}'
+                    writer.write(
+                        answer((names if "/label/" in self.seen[-1] and "result" in kind else kind).encode())
+                    )
+                    await writer.drain()
+                elif kind == "silent":
                     await asyncio.sleep(60)
                 elif kind == "drip":
                     writer.write(b"HTTP/1.1 200 OK\r\n")
@@ -171,6 +177,28 @@ def test_no_server_answers(warmset: Callable[..., Any], fleet: Fleet) -> None:
     ran = warmset("measure", *fleet.start(["proxy"] * 3))
     assert ran.code == 2
     assert "(and 2 more servers failed)" in ran.err
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "null",
+        "[1,2]",
+        '{"a":1}',
+        '{"result":null}',
+        '{"result":"abc"}',
+        '{"result":[1,"2"]}',
+        '{"result":[{"metric":{}}]}',
+        '{"result":[{"metric":{},"value":[1,"x"]}]}',
+        "[" * 100_000 + "]" * 100_000,
+    ],
+)
+def test_apis_that_answer_something_else(warmset: Callable[..., Any], fleet: Fleet, data: str) -> None:
+    (address,) = fleet.start([f'{{"status":"success","data":{data}}}'])
+    ran = warmset("measure", "--prometheus", f"http://{address}", "--timeout", "5s")
+    assert (ran.code, ran.out) == (2, "")
+    assert "is no Prometheus API" in ran.err
+    assert len(ran.err) < 1000
 
 
 @pytest.mark.parametrize(

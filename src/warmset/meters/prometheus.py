@@ -181,6 +181,8 @@ class Api:
             "end": f"{span.end_seconds:.3f}",
         }
         found = await self._get("/api/v1/label/__name__/values", params)
+        if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+            raise self._no_api(found)
         known = known_names()
         return sorted(
             n for n in found if n.startswith(PREFIXES) and not n.endswith("_created") and _family(n) in known
@@ -201,26 +203,32 @@ class Api:
     async def _vector(self, query: str, at: float) -> list[Sample]:
         data = await self._get("/api/v1/query", {"query": query, "time": f"{at:.3f}"})
         rows = []
-        for item in data["result"]:
-            labels = tuple(sorted((k, str(v)) for k, v in item["metric"].items() if k != "__name__"))
-            rows.append(Sample(labels, float(item["value"][1])))
+        try:
+            for item in data["result"]:
+                labels = tuple(sorted((k, str(v)) for k, v in item["metric"].items() if k != "__name__"))
+                rows.append(Sample(labels, float(item["value"][1])))
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+            raise self._no_api(data) from None
         return rows
+
+    def _no_api(self, answer: object) -> InputError:
+        return InputError(
+            f"`{without_credentials(self.url)}` is no Prometheus API: it answered `{str(answer)[:60].strip()}`",
+            hint="give the address that Grafana uses, such as `http://prometheus:9090`, and a token if needed",
+        )
 
     async def _get(self, path: str, params: dict[str, str]) -> Any:
         async with self.gate:
             text = await fetch(self.session, self.url + path, self.how, params, any_status=True)
-        shown = without_credentials(self.url)
         try:
             answer = json.loads(text)
             status, data = answer["status"], answer.get("data")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise InputError(
-                f"`{shown}` is no Prometheus API: it answered `{text[:60].strip()}`",
-                hint="give the address that Grafana uses, such as `http://prometheus:9090`, and a token if needed",
-            ) from None
+            raise self._no_api(text) from None
         if status != "success":
             raise InputError(
-                f"`{shown}` refused a query: {str(answer.get('error'))[:200]}", hint="check `--match`"
+                f"`{without_credentials(self.url)}` refused a query: {str(answer.get('error'))[:200]}",
+                hint="check `--match`",
             )
         return data
 
