@@ -73,9 +73,6 @@ def _parse_lists(lists: list[bytes]) -> tuple[NDArray[np.int64], NDArray[np.uint
         return counts, np.zeros(0, np.uint64)
     # A comma on either side of every number, and room to read eight digits backwards.
     text = b"".join((b"0000000,", b",".join(lists if filled.all() else filter(None, lists)), b","))
-    if b" " in text:
-        lists = [text.replace(b", ", b",") for text in lists]
-        return (counts, None) if any(b" " in text for text in lists) else _parse_lists(lists)
     commas = _commas(text)
     # The comma behind each list.
     last = np.searchsorted(commas, np.cumsum(lengths[filled] + 1) + 7)
@@ -89,15 +86,17 @@ def _commas(text: bytes) -> NDArray[np.int64]:
 
 
 def _plain_numbers(text: bytes, commas: NDArray[np.int64]) -> NDArray[np.uint64] | None:
-    """The numbers between `commas`; None unless each is digits as JSON allows them."""
+    """The numbers between `commas`; None unless each is digits as JSON allows them, behind one blank at most."""
     each = np.frombuffer(text, np.uint8)
-    ends = commas[1:]
-    digits = ends - commas[:-1] - 1
+    starts, ends = commas[:-1] + 1, commas[1:]
+    blank = each[starts] == _BLANK
+    starts += blank
+    digits = ends - starts
     if (
         each.max() > _NINE
-        or np.count_nonzero(each < _ZERO) != len(commas)
+        or np.count_nonzero(each < _ZERO) != len(commas) + np.count_nonzero(blank)
         or digits.min() < 1
-        or np.any((each[ends - digits] == _ZERO) & (digits > 1))
+        or np.any((each[starts] == _ZERO) & (digits > 1))
     ):
         return None
     if digits.max() <= 8:
