@@ -7,7 +7,7 @@ from typing import Any
 from warmset.errors import InputError
 from warmset.meters.meters import Meters
 from warmset.meters.quantiles import Estimate
-from warmset.meters.verdict import Comparison
+from warmset.meters.verdict import NAMES, Comparison
 from warmset.meters.window import MOST
 
 SCHEMA = "warmset.measure/1"
@@ -82,7 +82,7 @@ def parse(data: Any, *, source: str) -> Baseline:
             _estimate(meters.get("prompt_tokens_p90")),
             _number(meters["mean_output_tokens"]),
             {key: value for key, value in data.items() if key not in ("schema", "baseline")}
-            | {"verdict": data.get("verdict")},
+            | {"verdict": data.get("verdict") if data.get("verdict") in NAMES else None},
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(
