@@ -208,12 +208,16 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def held_by(pids: list[int]) -> dict[str, float]:
-    """Threads, open files, memory (MiB, shared memory counted once) and processes of `pids`."""
-    total = {"processes": 0.0, "threads": 0.0, "files": 0.0, "memory_mib": 0.0}
+    """Threads, open files, memory (MiB, shared memory counted once) and processes of `pids`.
+
+    Memory of vLLM's workers stands apart, where there are any.
+    """
+    total = {"processes": 0.0, "threads": 0.0, "files": 0.0, "memory_mib": 0.0, "workers_mib": 0.0}
     for pid in pids:
         with suppress(OSError):
             rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-            total["memory_mib"] += next(
+            kind = "workers_mib" if "Worker" in Path(f"/proc/{pid}/comm").read_text() else "memory_mib"
+            total[kind] += next(
                 int(line.split()[1]) / 1024 for line in rollup.splitlines() if line.startswith("Pss:")
             )
             total["files"] += len(os.listdir(f"/proc/{pid}/fd"))
