@@ -1,7 +1,6 @@
 """Blocks that are compressed or encrypted at rest: what reads them, what refuses them, and where the key may be."""
 
 import base64
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
