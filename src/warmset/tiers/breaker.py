@@ -20,6 +20,8 @@ class CircuitBreaker(Wrapper):
     Unavailable, so that no request waits for a store that does not answer.
     """
 
+    hands_on = True
+
     def __init__(
         self,
         inner: Store,

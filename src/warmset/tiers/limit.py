@@ -14,6 +14,8 @@ T = TypeVar("T")
 class LimitedStore(Wrapper):
     """At most `calls` at once; one that waits longer than `patience_seconds` for its turn fails with Throttled."""
 
+    hands_on = True
+
     def __init__(self, inner: Store, *, calls: int, patience_seconds: float = 5.0) -> None:
         super().__init__(inner)
         self._turns = threading.BoundedSemaphore(calls)

@@ -107,12 +107,18 @@ class ObjectStore:
     def get(self, key: str, into: memoryview) -> int:
         """See Store.get."""
         view = flat(into)
+        data = self.fetch(key, view.nbytes)
+        copy_bytes(view[: data.nbytes], data)
+        return data.nbytes
+
+    def fetch(self, key: str, max_bytes: int) -> memoryview:
+        """The object in the memory that its download was put into; raises as `get` does."""
         check_key(key)
         try:
             answer = self._obstore.get(self._store, key)
             size = int(answer.meta["size"])
-            if size > view.nbytes:
-                raise TooLarge(f"object `{key}` has {size} bytes, the buffer {view.nbytes}")
+            if size > max_bytes:
+                raise TooLarge(f"object `{key}` has {size} bytes, the buffer {max_bytes}")
             data = memoryview(answer.bytes())
         except StoreError:
             raise
@@ -120,8 +126,7 @@ class ObjectStore:
             raise self._translated(error, key) from None
         if data.nbytes != size:
             raise Unavailable(f"object `{key}` came with {data.nbytes} of its {size} bytes")
-        copy_bytes(view[:size], data)
-        return size
+        return data
 
     def put(self, key: str, *parts: Buffer) -> None:
         """See Store.put: one PUT, which object stores make atomic."""

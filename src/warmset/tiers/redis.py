@@ -70,15 +70,19 @@ class RedisStore:
     def get(self, key: str, into: memoryview) -> int:
         """See Store.get."""
         view = flat(into)
+        data = self.fetch(key, view.nbytes)
+        view[: data.nbytes] = data
+        return data.nbytes
+
+    def fetch(self, key: str, max_bytes: int) -> memoryview:
+        """The object in the memory that the client read it into; raises as `get` does."""
         # Ask for one byte more than fits: enough to notice an object that is too large, and bounded.
-        data = self._do(lambda: self._client.getrange(_name(key), 0, _STAMP_BYTES + view.nbytes))
+        data = self._do(lambda: self._client.getrange(_name(key), 0, _STAMP_BYTES + max_bytes))
         if len(data) < _STAMP_BYTES:
             raise NotFound(f"no object `{key}`")
-        size = len(data) - _STAMP_BYTES
-        if size > view.nbytes:
-            raise TooLarge(f"object `{key}` is larger than the buffer of {view.nbytes} bytes")
-        view[:size] = memoryview(data)[_STAMP_BYTES:]
-        return size
+        if len(data) - _STAMP_BYTES > max_bytes:
+            raise TooLarge(f"object `{key}` is larger than the buffer of {max_bytes} bytes")
+        return memoryview(data)[_STAMP_BYTES:]
 
     def put(self, key: str, *parts: Buffer) -> None:
         """See Store.put."""

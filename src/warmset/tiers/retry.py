@@ -19,6 +19,8 @@ class RetryingStore(Wrapper):
     below this wrapper.
     """
 
+    hands_on = True
+
     def __init__(
         self,
         inner: Store,

@@ -8,7 +8,7 @@ from warmset.tiers.encoding import Encoding
 from warmset.tiers.errors import Corrupt, TooLarge
 from warmset.tiers.seal import HEADER_BYTES, digest, load_xxhash, make_header, read_seal
 from warmset.tiers.store import Buffer, Store, flat
-from warmset.tiers.wrapper import Wrapper
+from warmset.tiers.wrapper import Wrapper, fetcher
 
 
 class VerifyingStore(Wrapper):
@@ -32,6 +32,7 @@ class VerifyingStore(Wrapper):
         self._fingerprint_digest = digest(fingerprint)
         self._encoding = encoding or Encoding()
         self._pool = pool or BufferPool()
+        self._fetch = fetcher(inner)
 
     def get(self, key: str, into: memoryview) -> int:
         """See Store.get; raises Corrupt with the reason, and then leaves `into` untouched."""
@@ -46,16 +47,23 @@ class VerifyingStore(Wrapper):
 
         Raises what `get` raises. For callers that stage anyway: it saves them a copy.
         """
-        with self._pool.lend(HEADER_BYTES + self._encoding.stored_bound(max_bytes)) as staged:
-            size = self._inner.get(key, staged)
-            seal = read_seal(key, staged[:size])
+        with self._sealed(key, HEADER_BYTES + self._encoding.stored_bound(max_bytes)) as sealed:
+            seal = read_seal(key, sealed)
             if seal.fingerprint_digest != self._fingerprint_digest:
                 raise Corrupt(f"object `{key}` was put by an engine with another fingerprint")
-            stored = staged[HEADER_BYTES : HEADER_BYTES + seal.stored_bytes]
+            stored = sealed[HEADER_BYTES:]
             payload = self._encoding.decode(key, seal.encoding, seal.key_id, stored, max_bytes)
             if payload.nbytes > max_bytes:
                 raise TooLarge(f"object `{key}` has {payload.nbytes} bytes, the buffer {max_bytes}")
             yield payload
+
+    @contextmanager
+    def _sealed(self, key: str, max_bytes: int) -> Iterator[memoryview]:
+        if self._fetch is not None:
+            yield self._fetch(key, max_bytes)
+            return
+        with self._pool.lend(max_bytes) as staged:
+            yield staged[: self._inner.get(key, staged)]
 
     def put(self, key: str, *parts: Buffer) -> None:
         """See Store.put."""

@@ -9,7 +9,12 @@ T = TypeVar("T")
 
 
 class Wrapper:
-    """Routes every operation through `_call`, which a wrapper overrides; `operation` is the method's name."""
+    """Routes every operation through `_call`, which a wrapper overrides; `operation` is the method's name.
+
+    `hands_on` says that what it reads is, byte for byte, what the store below gave.
+    """
+
+    hands_on = False
 
     def __init__(self, inner: Store) -> None:
         self._inner = inner
@@ -53,3 +58,17 @@ class Wrapper:
     def close(self) -> None:
         """Close the store below."""
         self._inner.close()
+
+
+def fetcher(store: Store) -> Callable[[str, int], memoryview] | None:
+    """How to read an object of at most so many bytes without a copy, from a store that makes a buffer anyway (`fetch`).
+
+    None where there is no such store, or a wrapper changes what it gives: `get` is the way then.
+    """
+    if not isinstance(store, Wrapper):
+        return getattr(store, "fetch", None)
+    below = fetcher(store._inner) if store.hands_on else None
+    if below is None:
+        return None
+    fetch = below
+    return lambda key, max_bytes: store._call("get", lambda: fetch(key, max_bytes))
