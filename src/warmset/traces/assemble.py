@@ -223,12 +223,14 @@ def _already_dense(labels: NDArray[np.uint64]) -> NDArray[np.int64] | None:
     for start in range(0, len(labels), _PIECE):
         latest = np.maximum.accumulate(labels[start : start + _PIECE])
         np.maximum(latest, highest, out=latest)
-        steps = np.flatnonzero(np.diff(latest, prepend=latest.dtype.type(highest)))
+        steps = np.flatnonzero(latest[1:] != latest[:-1]) + (start + 1)
+        if latest[0] != highest:
+            firsts.append(np.array([start]))
         # Then each step is by one.
-        if int(latest[-1]) - highest != len(steps):
+        if int(latest[-1]) - highest != len(steps) + int(latest[0] != highest):
             return None
         highest = int(latest[-1])
-        firsts.append(steps + start)
+        firsts.append(steps)
     return np.concatenate(firsts)
 
 
@@ -246,7 +248,7 @@ def broken_chains(ids: Ids, offsets: NDArray[np.int64], first: NDArray[np.int64]
         parents = np.empty(end - begin, ids.dtype)
         parents[1:] = ids[begin : end - 1]
         parents[0] = ids[begin - 1]
-        parents[is_root[begin:end]] = -1
+        parents[starts[slice(*np.searchsorted(starts, (begin, end)))] - begin] = -1
         np.not_equal(parent_of[ids[begin:end]], parents, out=wrong[begin:end])
     return wrong
 
