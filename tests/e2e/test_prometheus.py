@@ -160,6 +160,10 @@ def test_before_and_after(server: str, capsys: pytest.CaptureFixture[str]) -> No
 )
 def test_around_a_change(server: str, capsys: pytest.CaptureFixture[str], when: list[str]) -> None:
     matcher = '{job=~"vl.*",model_name!="other"}'
+    # The history ends at NOW, and other tests may have run since.
+    since = time.time() - NOW
+    for minutes in (30, 45):
+        when = [word.replace(f"{minutes}m", f"{minutes * 60 + since:.0f}s") for word in when]
     code = main(["measure", "--prometheus", server, "--match", matcher, "-o", "json", *when])
     said = json.loads(capsys.readouterr().out)
     assert (code, said["verdict"], said["baseline"]["verdict"]) == (0, "helping", "no_tier")
