@@ -11,7 +11,9 @@ import pytest
 
 from warmset.errors import InputError
 from warmset.traces import ReadOptions, load, read, stream
-from warmset.traces.formats import mooncake, mooncake_fast
+from warmset.traces.formats import mooncake
+from warmset.traces.formats.mooncake_fast import read_regular
+from warmset.traces.formats.mooncake_uniform import read_uniform
 from warmset.traces.rows import Rows
 
 
@@ -193,9 +195,10 @@ def test_fast_and_exact_reading_agree(shared: Path) -> None:
     for name in ("mooncake/synthetic_trace", "ragpulse/ragpulse_chained", "tau/tau_airline_c8_bs16"):
         text = gzip.decompress((shared / "traces" / f"{name}.jsonl.gz").read_bytes())[:200_000]
         text = text[: text.rfind(b"\n") + 1]
-        fast = mooncake_fast.read_regular(text, 1)
+        fast = read_regular(text, 1)
         exact = mooncake.read_exact(text, 1, mooncake.Problems("x"))
         assert fast is not None
+        assert (read_uniform(text, 1) is not None) == (name == "mooncake/synthetic_trace")
         for column in ("labels", "lengths", "times", "input_tokens", "output_tokens", "lines"):
             assert np.array_equal(getattr(fast, column), getattr(exact, column)), (name, column)
         assert sessions_of(fast) == sessions_of(exact)
@@ -248,6 +251,19 @@ def test_a_number_is_never_read_as_another(file: Path, number: str, field: str) 
     assert found == expected
 
 
+def _alike(draw: random.Random) -> bytes:
+    """A few lines of one program: one order of names, one spacing, and small numbers."""
+    names = ["timestamp", "input_length", "output_length", *["session_id"] * draw.randrange(2)]
+    draw.shuffle(names)
+    spacing = draw.choice(((",", ":"), (", ", ": ")))
+    rows = []
+    for _ in range(draw.randint(1, 4)):
+        values: dict[str, Any] = {name: draw.randint(0, 10 ** draw.randint(1, 8) - 1) for name in names}
+        ids = [draw.randint(0, 10 ** draw.randint(1, 8) - 1) for _ in range(draw.randint(1, 4))]
+        rows.append(json.dumps({**values, "hash_ids": ids}, separators=spacing))
+    return "\n".join([*rows, ""]).encode()
+
+
 def _lines(draw: random.Random) -> bytes:
     """A few lines as programs write them, in one of several styles."""
     style, rows = draw.randrange(7), []
@@ -283,11 +299,12 @@ _PIECES = (
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_is_read_fast_is_what_is_read_exactly(seed: int) -> None:
-    """Lines with bytes inserted, deleted and swapped: the fast reader gives the same rows, or gives way."""
+@pytest.mark.parametrize(("read_fast", "lines"), [(read_regular, _lines), (read_uniform, _alike)])
+def test_what_is_read_fast_is_what_is_read_exactly(read_fast: Any, lines: Any, seed: int) -> None:
+    """Lines with bytes inserted, deleted and swapped: a fast reader gives the same rows, or gives way."""
     draw, fast_ones = random.Random(seed), 0
     for _ in range(400):
-        text = bytearray(_lines(draw))
+        text = bytearray(lines(draw))
         for _ in range(draw.choice((0, 1, 1, 1, 2, 3))):
             at, other = draw.randrange(len(text)), draw.randrange(len(text))
             how = draw.randrange(4)
@@ -299,7 +316,7 @@ def test_what_is_read_fast_is_what_is_read_exactly(seed: int) -> None:
                 text[at], text[other] = text[other], text[at]
             else:
                 text[at : at + 1] = draw.choice(_PIECES)
-        fast = mooncake_fast.read_regular(bytes(text), 1)
+        fast = read_fast(bytes(text), 1)
         if fast is None:
             continue
         fast_ones += 1
@@ -310,7 +327,7 @@ def test_what_is_read_fast_is_what_is_read_exactly(seed: int) -> None:
         assert fast.block_tokens == exact.block_tokens, bytes(text)
         listed = [[] if r.tokens_per_block is None else r.tokens_per_block.tolist() for r in (fast, exact)]
         assert listed[0] == listed[1], bytes(text)
-    assert fast_ones > 100
+    assert fast_ones > 50
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import numpy as np
 from warmset.traces import fields
 from warmset.traces.chaining import rechained
 from warmset.traces.formats.mooncake_fast import read_regular
+from warmset.traces.formats.mooncake_uniform import read_uniform
 from warmset.traces.options import ReadOptions
 from warmset.traces.rows import BadRow, Problems, Rows, RowsBuilder
 from warmset.traces.source import Source
@@ -24,7 +25,7 @@ TIME_UNIT = None  # milliseconds in the original; some tools write seconds
 def read(source: Source, options: ReadOptions, problems: Problems) -> Iterator[Rows]:
     """All requests, in runs of some megabytes."""
     for first_line, chunk in source.line_chunks():
-        rows = read_regular(chunk, first_line)
+        rows = read_uniform(chunk, first_line) or read_regular(chunk, first_line)
         if rows is None:
             rows = read_exact(chunk, first_line, problems)
         elif len(rows.labels) and rows.labels.max() >= _PAST_SIGNED:
