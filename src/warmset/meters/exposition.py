@@ -6,12 +6,13 @@ a tokenizer. Both are linear in the length of the line, so hostile text costs no
 
 import gc
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from typing import NamedTuple, ParamSpec
 
 from warmset.errors import InputError
+from warmset.meters.whole import SHOWN, lines, refuse_cut, refuse_other_documents
 
 Labels = tuple[tuple[str, str], ...]
 P = ParamSpec("P")
@@ -20,11 +21,8 @@ P = ParamSpec("P")
 MOST_NAMES = 10_000
 # An engine has a few hundred: this is for thousands of engines.
 MOST_LABEL_SETS = 2_000_000
-
-
 # The longest are of information metrics: a few thousand characters.
 MOST_LINE = 2**18
-_SLICE = 2**22
 
 
 class Sample(NamedTuple):
@@ -62,8 +60,7 @@ _NUMBER = re.compile(r"[0-9a-zA-Z.+-]++")
 _ESCAPE = re.compile(r"\\(.)")
 _TYPES = frozenset(
     ["counter", "gauge", "histogram", "summary", "untyped", "unknown", "info", "stateset", "gaugehistogram"]
-)  # Repeating all of a page's odd lines in an error would make the error as long as the page.
-_SHOWN = 80
+)
 
 
 def _without_collection(function: Callable[P, Exposition]) -> Callable[P, Exposition]:
@@ -90,7 +87,7 @@ def parse(text: str, wanted: Callable[[str], bool] | None = None) -> Exposition:
     Raises InputError for text that is not an exposition (an HTML page, for one), for a malformed or cut line with
     its number, for one series with two values, and for an OpenMetrics page without its end mark.
     """
-    _refuse_other_documents(text)
+    refuse_other_documents(text)
     samples: dict[str, list[Sample]] = {}
     types: dict[str, str] = {}
     newest: float | None = None
@@ -101,7 +98,7 @@ def parse(text: str, wanted: Callable[[str], bool] | None = None) -> Exposition:
     unknown: list[Sample] = []
     rows_of: dict[str, list[Sample] | None] = {}
     match_line, new, ended = _LINE.fullmatch, tuple.__new__, False
-    for number, line in enumerate(_lines(text.removeprefix("\ufeff")), 1):
+    for number, line in enumerate(lines(text.removeprefix("\ufeff")), 1):
         if not line:
             continue
         # Almost every line repeats a name and a set of labels that were checked before: only its value is new.
@@ -169,39 +166,10 @@ def parse(text: str, wanted: Callable[[str], bool] | None = None) -> Exposition:
         if rows is not None:
             rows.append(new(Sample, (labels, value)))
     notes = _mend(samples)
-    _refuse_cut(text, samples, ended)
+    refuse_cut(text, samples, ended)
     if newest is not None and not ended:
         newest /= 1000  # the classic format counts milliseconds, OpenMetrics seconds
     return Exposition(samples, types, newest, notes)
-
-
-def _lines(text: str) -> Iterator[str]:
-    """The lines of a text, split a slice at a time: a list of all of them can be larger than the text."""
-    start = 0
-    while start < len(text):
-        end = text.find("\n", start + _SLICE)
-        end = len(text) if end < 0 else end
-        yield from text[start:end].split("\n")
-        start = end + 1
-
-
-def _refuse_other_documents(text: str) -> None:
-    head = text[:512].lstrip("\ufeff \t\r\n").lower()
-    if head.startswith("<"):
-        title = re.search(r"<title>([^<]{0,60})", text[:4096], re.IGNORECASE)
-        said = f" titled `{title[1].strip()}`" if title else ""
-        raise InputError(
-            f"this is an HTML or XML page{said}, not metrics",
-            hint="check host, port and path: vLLM serves its metrics on its API port under `/metrics`",
-        )
-    if (head.startswith(("{", "[")) and not head.startswith('{"')) or head.startswith(
-        ('{"error', '{"detail')
-    ):
-        raise InputError(
-            "this is JSON, not metrics", hint="give the address of `/metrics`, or a saved page of it"
-        )
-    if "\x00" in text[:65536]:
-        raise InputError("this is binary data, not metrics", hint="save the page with `warmset snapshot URL`")
 
 
 def _comment(line: str, types: dict[str, str], number: int) -> bool:
@@ -330,7 +298,7 @@ def _after_end(number: int) -> InputError:
 
 
 def _malformed(line: str, number: int, what: str = "is not a sample") -> InputError:
-    shown = line[:_SHOWN] + ("…" if len(line) > _SHOWN else "")
+    shown = line[:SHOWN] + ("…" if len(line) > SHOWN else "")
     return InputError(
         f"line {number} {what}: `{shown}`",
         hint="the page is damaged or cut short; fetch it again with `warmset snapshot URL`",
@@ -353,50 +321,3 @@ def _mend(samples: dict[str, list[Sample]]) -> tuple[str, ...]:
         samples[name] = [Sample(labels, value) for labels, value in values.items()]
         notes.append(f"{name}: repeated lines are counted once")
     return tuple(notes)
-
-
-def _refuse_cut(text: str, samples: dict[str, list[Sample]], ended: bool) -> None:
-    """Refuse a page that evidently ends too early: what was cut off would read as a small number."""
-    if "\n# UNIT " in text and not ended:  # UNIT lines exist in OpenMetrics only
-        raise InputError(
-            "the page ends without `# EOF`",
-            hint="the page is cut short; fetch it again with `warmset snapshot URL`",
-        )
-    _refuse_cut_line(text)
-    # Only the last histogram of a page can be cut in the middle.
-    last = next((name for name in reversed(samples) if name.endswith("_bucket")), None)
-    if last is None:
-        return
-    series = {tuple(pair for pair in labels if pair[0] != "le") for labels, _ in samples[last]}
-    complete = sum(1 for labels, _ in samples[last] if _is_infinite(labels))
-    family = last.removesuffix("_bucket")
-    # Pages put together by hand may do without the counts, and then without all of them.
-    counts = any(name.endswith("_count") for name in samples)
-    if complete < len(series) or (counts and len(samples.get(f"{family}_count", ())) < len(series)):
-        raise InputError(
-            f"histogram `{family}` lacks its `+Inf` bucket or its count",
-            hint="the page is cut short; fetch it again with `warmset snapshot URL`",
-        )
-
-
-def _refuse_cut_line(text: str) -> None:
-    """Servers end every line; a last line without an end is refused where it is a comment, or a number that is shorter
-    than such numbers are on this page. Pages written by hand may lack the end of the last line.
-    """
-    if text.endswith("\n"):
-        return
-    last = text[text.rfind("\n") + 1 :].rstrip("\r")
-    cut = last.startswith("#") and last.split() != ["#", "EOF"]
-    if last and not last.startswith("#"):
-        first = next((line for line in _lines(text) if line and not line.startswith("#")), "")
-        written = first.rpartition(" ")[2]
-        cut = last.endswith(".") or ("." in written and last.rpartition(" ")[2].isdigit())
-    if cut:
-        raise InputError(
-            f"the page ends in the middle of a line: `{last[:_SHOWN]}`",
-            hint="the page is cut short; fetch it again with `warmset snapshot URL`",
-        )
-
-
-def _is_infinite(labels: Labels) -> bool:
-    return any(name == "le" and value.lstrip("+").lower() in ("inf", "infinity") for name, value in labels)
