@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from warmset.cli.options import BYTES, DURATION, TOKENS, F, output_options, talk
+from warmset.cli.options import BYTES, DURATION, output_options, talk
+from warmset.cli.tier_bench import bench
+from warmset.cli.tier_store import EPILOG, key_options, open_url, store_options
 from warmset.errors import GateFailed, InputError, Undecided, WarmsetError
 from warmset.report.emit import emit
 
 if TYPE_CHECKING:
     from warmset.tiers.store import Store
-
-_EPILOG = "Exit status: 0 done, 2 bad usage or input, 3 the store does not answer or refuses."
 
 
 class _Group(click.Group):
@@ -44,26 +44,7 @@ def command() -> None:
     """
 
 
-def _store_options(function: F) -> F:
-    """Add STORE and what a URL does not say."""
-    for option in reversed(
-        [
-            click.argument("url", metavar="STORE"),
-            click.option("--endpoint", metavar="URL", help="Endpoint of an S3-compatible store."),
-            click.option("--region", help="Region of the bucket."),
-            click.option(
-                "--ca-file",
-                type=click.Path(exists=True, dir_okay=False, path_type=Path),
-                help="Certificate authority that the store's certificate is checked against.",
-            ),
-            click.option(
-                "--timeout", type=DURATION, default=5.0, help="Bound of one request.  [default: 5s]"
-            ),
-        ]
-    ):
-        function = option(function)
-    return function
-
+command.add_command(bench)
 
 _blocks_option = click.option(
     "--prefix",
@@ -71,36 +52,8 @@ _blocks_option = click.option(
 )
 
 
-def _key_options(function: F) -> F:
-    """Add where the key of an encrypted store comes from."""
-    for option in reversed(
-        [
-            click.option(
-                "--key-file",
-                type=click.Path(path_type=Path),
-                help="File with the key of encrypted blocks, as `encryption_key_file` of the tier.",
-            ),
-            click.option("--key-env", metavar="NAME", help="Environment variable with that key."),
-        ]
-    ):
-        function = option(function)
-    return function
-
-
-def _open(url: str, endpoint: str | None, region: str | None, ca_file: Path | None, timeout: float) -> Any:
-    from warmset.tiers.url import StoreOptions, open_store
-
-    if url.startswith("file://") and not Path(url.removeprefix("file://")).is_dir():
-        path = Path(url.removeprefix("file://"))
-        hint = "name a directory" if path.exists() else f"mkdir -p {path}"
-        raise InputError(f"`{url}` is not a directory", hint=hint)
-    return open_store(
-        url, StoreOptions(endpoint=endpoint, region=region, ca_file=ca_file, timeout_seconds=timeout)
-    )
-
-
-@command.command(epilog=_EPILOG)
-@_store_options
+@command.command(epilog=EPILOG)
+@store_options
 @click.option("--prefix", default="", help="Only keys that start with this.")
 @click.option(
     "--limit", type=click.IntRange(1, 10**9), default=1000, show_default=True, help="Objects shown at most."
@@ -117,7 +70,7 @@ def ls(prefix: str, limit: int, form: str, color: str, quiet: bool, **where: Any
 
     from warmset.report.tier import entries_document, entries_payload
 
-    store = _open(**where)
+    store = open_url(**where)
     found = tuple(islice(store.entries(prefix), limit + 1))
     shown, more, url = found[:limit], len(found) > limit, where["url"]
     emit(
@@ -128,8 +81,8 @@ def ls(prefix: str, limit: int, form: str, color: str, quiet: bool, **where: Any
     )
 
 
-@command.command(epilog=_EPILOG)
-@_store_options
+@command.command(epilog=EPILOG)
+@store_options
 @click.option("--prefix", default="", help="Only keys that start with this.")
 @output_options()
 def stats(prefix: str, form: str, color: str, quiet: bool, **where: Any) -> None:
@@ -142,12 +95,12 @@ def stats(prefix: str, form: str, color: str, quiet: bool, **where: Any) -> None
     from warmset.report.tier import stats_document, stats_payload
     from warmset.tiers.stats import stats as count
 
-    found, url = count(_open(**where), prefix=prefix), where["url"]
+    found, url = count(open_url(**where), prefix=prefix), where["url"]
     emit(form, lambda: stats_payload(url, found), lambda: stats_document(url, found), color=color)
 
 
-@command.command(epilog=_EPILOG)
-@_store_options
+@command.command(epilog=EPILOG)
+@store_options
 @_blocks_option
 @click.option(
     "--capacity", type=BYTES, help="Delete the least recent until this holds; a bare number means GiB."
@@ -178,7 +131,7 @@ def gc(
         raise InputError(
             "neither `--capacity` nor `--max-age` is given", hint="give one, such as `--capacity 2TiB`"
         )
-    store, url = _open(**where), where["url"]
+    store, url = open_url(**where), where["url"]
     done = evict(
         store,
         prefix=_blocks(store, url, prefix),
@@ -197,10 +150,10 @@ def gc(
 @command.command(
     epilog="Exit status: 0 clean, 1 something is corrupt, 2 bad input, 3 something could not be read."
 )
-@_store_options
+@store_options
 @_blocks_option
 @click.option("--delete-corrupt", is_flag=True, help="Delete what does not match its checksum.")
-@_key_options
+@key_options
 @output_options()
 def verify(
     prefix: str | None,
@@ -227,7 +180,7 @@ def verify(
     from warmset.tiers.scrub import scrub
 
     key = read_key(key_file, key_env)
-    store, url = _open(**where), where["url"]
+    store, url = open_url(**where), where["url"]
     found = scrub(
         store,
         prefix=_blocks(store, url, prefix),
@@ -248,109 +201,8 @@ def verify(
         )
 
 
-@command.command(epilog=_EPILOG)
-@_store_options
-@click.option("--block", type=BYTES, help="Size of one stored block; or give --model.")
-@click.option("--model", help="Model whose blocks are stored (name, path or Hub id).")
-@click.option("--kv-dtype", default="auto", show_default=True, help="KV cache dtype of the model.")
-@click.option("--tp", type=click.IntRange(1), default=1, show_default=True, help="Tensor parallel size.")
-@click.option(
-    "--chunk-tokens", type=click.IntRange(1), default=256, show_default=True, help="Tokens per stored block."
-)
-@click.option("--prefill-tps", type=click.FloatRange(min=0, min_open=True), help="Prefill speed in tokens/s.")
-@click.option("--gpu", help="Accelerator whose prefill speed is estimated, as in `plan`; with --model.")
-@click.option(
-    "--context",
-    type=TOKENS,
-    default=8192,
-    help="Prompt at which the prefill speed is estimated.  [default: 8192]",
-)
-@click.option(
-    "--objects",
-    type=click.IntRange(1, 100_000),
-    default=64,
-    show_default=True,
-    help="Blocks to write, read and delete again.",
-)
-@click.option(
-    "--concurrency", type=click.IntRange(1, 256), help="Calls at once; the store's own number if not given."
-)
-@click.option("--compress", is_flag=True, help="Measure as the tier does with `compress`.")
-@_key_options
-@output_options()
-def bench(
-    block: int | None,
-    model: str | None,
-    kv_dtype: str,
-    tp: int,
-    chunk_tokens: int,
-    prefill_tps: float | None,
-    gpu: str | None,
-    context: int,
-    objects: int,
-    concurrency: int | None,
-    compress: bool,
-    key_file: Path | None,
-    key_env: str | None,
-    form: str,
-    color: str,
-    quiet: bool,
-    **where: Any,
-) -> None:
-    """Measure STORE at a block size, and compare loading from it with recomputing.
-
-    \b
-    Examples:
-      warmset tier bench file:///mnt/nvme/kv --block 2MiB
-      warmset tier bench s3://kv-cache/prod --model llama-3.1-8b --prefill-tps 12000
-      warmset tier bench file:///mnt/nvme/kv --model llama-3.1-70b --tp 4 --gpu h100-sxm
-      warmset tier bench file:///mnt/nvme/kv --block 2MiB --key-file /run/secrets/tier.key
-    """
-    from warmset.report.tier import bench_document, bench_payload
-    from warmset.tiers.bench import bench as measure
-    from warmset.tiers.bench import break_even
-    from warmset.tiers.encoding import Encoding
-    from warmset.tiers.key import read_key
-    from warmset.tiers.verify import VerifyingStore
-
-    encoding = Encoding(compress=compress, master_key=read_key(key_file, key_env))
-
-    bytes_per_token = None
-    if model is not None:
-        from warmset.geometry import load
-
-        bytes_per_token = float(load(model).footprint(kv_dtype=kv_dtype, tp=tp).bytes_per_token)
-    if block is None and bytes_per_token is None:
-        raise InputError("neither `--block` nor `--model` is given", hint="give one, such as `--block 2MiB`")
-    size = block if block is not None else round((bytes_per_token or 0) * chunk_tokens)
-    if not 0 < size <= 1 << 30:
-        raise InputError(
-            f"a block of `{size}` bytes cannot be measured", hint="use 1 B to 1 GiB, such as `--block 2MiB`"
-        )
-    if gpu is not None and prefill_tps is None:
-        prefill_tps = _prefill_speed(model, gpu, kv_dtype, tp, context)
-    # Measured as the tier uses it: with every block sealed and verified.
-    measured = measure(
-        VerifyingStore(_open(**where), encoding=encoding),
-        block_bytes=size,
-        objects=objects,
-        concurrency=concurrency,
-        progress=lambda step: talk(f"{step} …", quiet=quiet),
-    )
-    even = None
-    if bytes_per_token and prefill_tps:
-        even = break_even(measured, bytes_per_token=bytes_per_token, prefill_tokens_per_second=prefill_tps)
-    url = where["url"]
-    emit(
-        form,
-        lambda: bench_payload(url, measured, even),
-        lambda: bench_document(url, measured, even),
-        color=color,
-    )
-
-
 @command.command(epilog="Exit status: 0 fit to be a tier, 1 not, 2 bad input.")
-@_store_options
+@store_options
 @output_options()
 def doctor(form: str, color: str, quiet: bool, **where: Any) -> None:
     """Try everything that a tier needs of STORE: credentials, permissions, consistency, latency, clock, space.
@@ -362,7 +214,7 @@ def doctor(form: str, color: str, quiet: bool, **where: Any) -> None:
     from warmset.report.tier import doctor_document, doctor_payload
     from warmset.tiers.doctor import examine
 
-    found, url = examine(_open(**where)), where["url"]
+    found, url = examine(open_url(**where)), where["url"]
     emit(form, lambda: doctor_payload(url, found), lambda: doctor_document(url, found), color=color)
     if any(e.status == "failed" for e in found):
         raise GateFailed(
@@ -382,27 +234,6 @@ def _blocks(store: "Store", url: str, prefix: str | None) -> str:
             hint="name the store as the server does; `warmset tier ls` shows what is here, `--prefix` chooses from it",
         )
     return TIER_ROOT
-
-
-def _prefill_speed(model: str | None, gpu: str, kv_dtype: str, tp: int, context: int) -> float | None:
-    """What `plan` estimates for this model on this accelerator, in tokens per second of one replica."""
-    from warmset.geometry import load
-    from warmset.hardware import accelerator
-    from warmset.plan.request import PlanRequest
-    from warmset.plan.speed import prefill
-
-    if model is None:
-        raise InputError(
-            "`--gpu` without `--model` says nothing of prefill", hint="name the model, or give --prefill-tps"
-        )
-    geometry = load(model)
-    request = PlanRequest(
-        geometry=geometry, sessions=1, context_tokens=context, kv_dtype=kv_dtype, tp=tp, gpu=gpu
-    )
-    speed = prefill(request, geometry.footprint(kv_dtype=kv_dtype, tp=tp), accelerator(gpu))
-    if speed.tokens_per_second is None:
-        raise InputError(speed.basis, hint="measure it, and give --prefill-tps")
-    return speed.tokens_per_second
 
 
 def _progress(quiet: bool) -> Callable[[int, int], None]:
