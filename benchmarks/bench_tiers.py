@@ -4,9 +4,15 @@
 
 With AWS_ENDPOINT_URL set, an object store there is measured too, in the bucket BENCH_BUCKET.
 
-Each block size is stored and loaded by both, in turns, several times. The median over pairs of turns counts: the
-two of a pair run one after the other, in changing order, so that whatever else the machine does meets both. Files go
-through direct I/O in both, so the page cache serves neither. Verification is on. BENCH_TURNS is how many pairs.
+Both file tiers are driven through the interface that vLLM calls them by, with their own defaults: threads, paths,
+direct I/O, and verification on our side. Each block size is stored and loaded by both in pairs, one right after the
+other and in changing order, so that whatever else the machine does meets both; the median over the pairs counts.
+
+Pairs come from several processes (BENCH_PROCESSES, BENCH_PAIRS of each). In a virtual machine the memory that a process
+happens to get makes a difference of a third, for as long as it runs.
+
+Nothing is deleted before the end, so BENCH_FOLDER needs 24 GB: ext4 keeps away from inodes that were deleted in the
+last minutes, and its search for others would take half the time.
 """
 
 import os
@@ -14,103 +20,167 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from hashlib import sha256
 from importlib.util import find_spec
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
-TURNS = int(os.environ.get("BENCH_TURNS", "9"))
+import numpy as np
+
+PROCESSES = int(os.environ.get("BENCH_PROCESSES", "5"))
+PAIRS = int(os.environ.get("BENCH_PAIRS", "2"))
 TOTAL_BYTES = 256 << 20
 SIZES = (512 << 10, 2 << 20, 8 << 20)
 THREADS = 4
 
 
+# What both took for one pass over all blocks: theirs and ours, in seconds.
+Pairs = dict[str, list[tuple[float, float]]]
+
+
 def main() -> Iterator[tuple[str, float, str]]:
     """Rates of both, and ours over theirs, by block size; without vLLM the disk is left out."""
     folder = Path(tempfile.mkdtemp(dir=os.environ.get("BENCH_FOLDER")))
-    kinds: list[tuple[str, Callable[[int], dict[str, float]]]] = []
+    kinds: list[tuple[str, str, Callable[[Path, int], Pairs]]] = []
     if find_spec("vllm"):
-        kinds.append(("disk", lambda size: _disk(folder, size)))
-    if endpoint := os.environ.get("AWS_ENDPOINT_URL"):
-        kinds.append(("object store", lambda size: _objects(endpoint, size)))
+        kinds.append(("disk", "fs", _disk))
+    if "AWS_ENDPOINT_URL" in os.environ:
+        kinds.append(("object store", "obstore", _objects))
     try:
-        for kind, measure in kinds:
+        for kind, name, measure in kinds:
             for size in SIZES:
-                for name, value in measure(size).items():
-                    unit = "ours ÷ theirs" if name.endswith("ratio") else "B/s"
-                    yield f"{kind}, {size >> 10} KiB: {name}", value, unit
+                for what, pairs in _in_processes(measure, folder / kind / str(size), size).items():
+                    label = f"{kind}, {size >> 10} KiB: "
+                    for who, times in zip((name, "warmset"), zip(*pairs, strict=True), strict=True):
+                        yield f"{label}{who}_{what}", round(TOTAL_BYTES / median(times)), "B/s"
+                    ratios = sorted(theirs / ours for theirs, ours in pairs)
+                    yield (
+                        f"{label}{what}_ratio",
+                        median(ratios),
+                        f"ours ÷ theirs ({ratios[0]:.2f} to {ratios[-1]:.2f})",
+                    )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _disk(folder: Path, size: int) -> dict[str, float]:
-    """Loads and stores of the file tier's own functions in its own threads, and of ours."""
-    from vllm.v1.kv_offload.tiering.fs.io import batch_load_block, batch_store_block
-    from vllm.v1.kv_offload.tiering.fs.thread_pool import DualQueueThreadPool
+def _in_processes(measure: Callable[[Path, int], Pairs], folder: Path, size: int) -> Pairs:
+    """The pairs of several processes, one after the other."""
+    pairs: Pairs = {"store": [], "load": []}
+    for number in range(PROCESSES):
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+            for what, some in process.submit(measure, folder / str(number), size).result().items():
+                pairs[what] += some
+    return pairs
 
-    from warmset.tiers.disk import DiskStore
-    from warmset.tiers.transfer import Transfers
-    from warmset.tiers.verify import VerifyingStore
+
+def _disk(folder: Path, size: int) -> Pairs:
+    """Stores and loads of vLLM's file tier and of ours, each as it comes, through the interface that vLLM uses."""
+    from warmset.vllm.startup import answer_for_vllm, hide_mismatched_companions
+
+    hide_mismatched_companions()
+    answer_for_vllm()
+    from vllm.v1.kv_offload.base import ReqContext, make_offload_key
+    from vllm.v1.kv_offload.tiering.base import TransferJob
+    from vllm.v1.kv_offload.tiering.fs.manager import FileSystemTierManager
+
+    from warmset.vllm import tier as our_tier
 
     count = TOTAL_BYTES // size
-    slots, rows = _slots(count, size)
+    slots, _ = _slots(count, size)
+    keys, others = (
+        [make_offload_key(sha256(b"%s %d" % (name, number)).digest(), 0) for number in range(count)]
+        for name in (b"timed", b"first")
+    )
     # One job per request of eight blocks, as the connector makes them.
-    jobs = [list(range(start, min(start + 8, count))) for start in range(0, count, 8)]
+    jobs = [slice(start, start + 8) for start in range(0, count, 8)]
+
+    def timed(tier: Any, submit: Any, keys: list[Any], jobs: list[slice]) -> float:
+        begin = time.perf_counter()
+        for number, some in enumerate(jobs):
+            promotion = submit == tier.submit_load
+            slot_ids = np.arange(count)[some]
+            submit(TransferJob(number, keys[some], slot_ids, promotion, ReqContext(req_id=str(number))))
+        tier.drain_jobs()
+        taken = time.perf_counter() - begin
+        assert all(job.success for job in tier.get_finished_jobs())
+        return taken
+
+    def moved(tier: Any) -> Iterator[float]:
+        try:
+            # Threads and buffers of a server are new only once.
+            for submit in (tier.submit_store, tier.submit_load):
+                timed(tier, submit, others, jobs[: len(jobs) // 2])
+            for submit in (tier.submit_store, tier.submit_load):
+                yield timed(tier, submit, keys, jobs)
+        finally:
+            tier.shutdown()
 
     def theirs(root: Path) -> Iterator[float]:
-        pool = DualQueueThreadPool(THREADS, THREADS, thread_name_prefix="fs")
-        try:
-            for function, enqueue in (
-                (batch_store_block, pool.enqueue_store),
-                (batch_load_block, pool.enqueue_load),
-            ):
-                begin = time.perf_counter()
-                for number, job in enumerate(jobs):
-                    paths = [str(root / f"{i % 16:x}" / f"{i}.bin") for i in job]
-                    offsets = [i * size for i in job]
-                    enqueue(number, 1, [lambda f=function, p=paths, o=offsets: f(p, slots, o, size, True)])
-                pool.wait_idle()
-                yield time.perf_counter() - begin
-                assert all(good for _, good, _ in pool.get_finished())
-        finally:
-            pool.shutdown(wait=True)
+        return moved(FileSystemTierManager(_spec(), slots, "fs", root_dir=str(root)))
 
     def ours(root: Path) -> Iterator[float]:
-        transfers = Transfers(
-            VerifyingStore(DiskStore(root), fingerprint="bench"),
-            slots,
-            load_deadline_seconds=600,
-            store_deadline_seconds=600,
-            load_threads=THREADS,
-            store_threads=THREADS,
-            queued_store_bytes=1 << 40,
-        )
-        try:
-            for submit in (transfers.store, transfers.load):
-                begin = time.perf_counter()
-                for number, job in enumerate(jobs):
-                    submit(number, [f"kv/{i % 16:x}/{i}" for i in job], job)
-                transfers.drain()
-                yield time.perf_counter() - begin
-                assert all(outcome.success for outcome in transfers.finished())
-        finally:
-            transfers.shutdown()
+        # There is no model here to take a fingerprint of.
+        facts = {
+            "fingerprint": mock.Mock(return_value="bench"),
+            "weights_may_change": mock.Mock(return_value=False),
+        }
+        with mock.patch.multiple(our_tier, **facts):
+            tier = our_tier.WarmsetTier(_spec(), slots, "WarmsetTier", store=f"file://{root}")
+        return moved(tier)
 
-    return _compared(folder, theirs, ours, rows, "fs")
+    return _compared(folder, theirs, ours)
 
 
-def _objects(endpoint: str, size: int) -> dict[str, float]:
+def _spec() -> Any:
+    """What vLLM tells a tier of its model and layout; neither tier's speed depends on it."""
+    from vllm.v1.kv_offload.base import OffloadingKVEventsConfig
+    from vllm.v1.kv_offload.config import (
+        OffloadingCacheConfig,
+        OffloadingConfig,
+        OffloadingModelConfig,
+        OffloadingParallelConfig,
+    )
+
+    config = OffloadingConfig(
+        groups=(),
+        worker_kv_bytes_per_block=0,
+        enable_kv_cache_events=False,
+        extra_config={},
+        engine_id="bench",
+        model=OffloadingModelConfig(name="bench", dtype="bfloat16"),
+        cache=OffloadingCacheConfig(tokens_per_hash=16, blocks_per_chunk=1),
+        parallel=OffloadingParallelConfig(
+            rank=0,
+            world_size=1,
+            tp_size=1,
+            pp_size=1,
+            pcp_size=1,
+            dcp_size=1,
+            data_parallel_index=0,
+            data_parallel_size=1,
+            data_parallel_rank_local=None,
+            is_parallelism_agnostic=False,
+        ),
+        replicated_layout=False,
+    )
+    events = OffloadingKVEventsConfig(enable_kv_cache_events=False, self_describing_kv_events=False)
+    return SimpleNamespace(config=config, blocks_per_chunk=1, kv_events_config=events)
+
+
+def _objects(folder: Path, size: int) -> Pairs:
     """Put and get through obstore alone, and through our store with verification."""
-    from concurrent.futures import ThreadPoolExecutor
-
     import obstore
     from obstore.store import from_url
 
     from warmset.tiers.objects import ObjectStore
     from warmset.tiers.verify import VerifyingStore
 
-    bucket = os.environ.get("BENCH_BUCKET", "bench")
+    endpoint, bucket = os.environ["AWS_ENDPOINT_URL"], os.environ.get("BENCH_BUCKET", "bench")
     count = TOTAL_BYTES // size
     _, rows = _slots(count, size)
     url = f"s3://{bucket}/{os.getpid()}"
@@ -142,30 +212,23 @@ def _objects(endpoint: str, size: int) -> dict[str, float]:
             lambda i: store.get(f"b/{i}", rows[i * size : (i + 1) * size]),
         )
 
-    return _compared(Path(tempfile.gettempdir()), theirs, ours, rows, "obstore")
+    return _compared(folder, theirs, ours)
 
 
 def _compared(
-    folder: Path,
-    theirs: Callable[[Path], Iterator[float]],
-    ours: Callable[[Path], Iterator[float]],
-    rows: memoryview,
-    name: str,
-) -> dict[str, float]:
-    taken: dict[str, list[list[float]]] = {name: [], "warmset": []}
-    for turn in range(TURNS):
-        order = ((name, theirs), ("warmset", ours))
-        for who, run in order if turn % 2 else reversed(order):
-            root = folder / f"{who}-{turn}"
-            with _fresh(root):
-                taken[who].append(list(run(root)))
-    found: dict[str, float] = {}
-    for index, what in enumerate(("store", "load")):
-        pairs = [(a[index], b[index]) for a, b in zip(taken[name], taken["warmset"], strict=True)]
-        for who, times in zip((name, "warmset"), zip(*pairs, strict=True), strict=True):
-            found[f"{who}_{what}_bytes_per_second"] = round(rows.nbytes / median(times))
-        found[f"{what}_ratio"] = round(median(a / b for a, b in pairs), 3)
-    return found
+    folder: Path, theirs: Callable[[Path], Iterator[float]], ours: Callable[[Path], Iterator[float]]
+) -> Pairs:
+    pairs: Pairs = {"store": [], "load": []}
+    for turn in range(PAIRS):
+        order = (theirs, ours) if turn % 2 else (ours, theirs)
+        taken = {}
+        for run in order:
+            root = folder / f"{run.__name__}-{turn}"
+            root.mkdir(parents=True)
+            taken[run] = list(run(root))
+        for what, pair in zip(pairs, zip(taken[theirs], taken[ours], strict=True), strict=True):
+            pairs[what].append(pair)
+    return pairs
 
 
 def _slots(count: int, size: int) -> tuple[memoryview, memoryview]:
@@ -177,15 +240,6 @@ def _slots(count: int, size: int) -> tuple[memoryview, memoryview]:
     for start in range(0, pages.nbytes, len(noise)):
         pages[start : start + len(noise)] = noise[: pages.nbytes - start]
     return pages.cast("B", (count, size)), pages
-
-
-@contextmanager
-def _fresh(root: Path) -> Iterator[None]:
-    root.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
-"""A store on a local or NFS directory: one file per object, written beside its place and renamed into it."""
+"""A store on a local or NFS directory: one file per object, which appears there when it is whole."""
 
+import ctypes
 import errno
-import itertools
 import os
 import secrets
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from mmap import PAGESIZE, mmap
@@ -12,11 +11,10 @@ from pathlib import Path
 
 from warmset.tiers.errors import Denied, Full, NotFound, StoreError, TooLarge, Unavailable
 from warmset.tiers.store import Buffer, Capacity, Entry, Properties, check_key, flat, is_key
+from warmset.tiers.whole_files import WholeFiles
 
 # Unfinished files live apart from the objects, so that listing, eviction and readers never meet one.
 _UNFINISHED = ".unfinished"
-# An unfinished file this old belongs to a writer that is gone: no put takes an hour.
-_ABANDONED_SECONDS = 3600.0
 
 _KINDS: dict[int, type[StoreError]] = {
     errno.ENOSPC: Full,
@@ -41,16 +39,9 @@ class DiskStore:
         self._root = Path(root)
         # Paths of blocks are plain text: thousands a second are made, and pathlib's cost more than the checksum.
         self._text = os.path.join(self._root, "")
-        self._fsync = fsync
-        # Containers share host names and process numbers: only chance keeps two writers' files apart.
-        self._writer = f"{os.getpid()}-{secrets.token_hex(8)}"
-        self._serial = itertools.count()
-        self._made: set[str] = set()
-        self._lock = threading.Lock()
         with _classified(self._root, missing=Unavailable):
-            (self._root / _UNFINISHED).mkdir(parents=True, exist_ok=True)
+            self._files = WholeFiles(self._root / _UNFINISHED, fsync=fsync)
             self._direct_flag = os.O_DIRECT if direct and _takes_direct_io(self._root / _UNFINISHED) else 0
-            self._remove_abandoned()
 
     @property
     def properties(self) -> Properties:
@@ -68,20 +59,19 @@ class DiskStore:
         """See Store.get."""
         path = self._path(key)
         view = flat(into)
+        direct = self._direct_flag if _aligned(view) else 0
         with _classified(path):
-            flags = os.O_RDONLY | os.O_CLOEXEC
-            descriptor = os.open(path, flags | (self._direct_flag if _aligned(view) else 0))
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | direct)
             try:
                 size = os.fstat(descriptor).st_size
                 if size > view.nbytes:
                     raise TooLarge(f"object `{key}` has {size} bytes, the buffer {view.nbytes}")
-                direct = self._direct_flag and _aligned(view)
                 done = 0
                 while done < size:
                     if direct and (size % PAGESIZE or done % PAGESIZE):
                         # A direct read is made of whole pages and would write beyond the object's end.
                         self._leave_direct_io(descriptor)
-                        direct = False
+                        direct = 0
                     count = os.preadv(descriptor, [view[done:size]], done)
                     if count == 0:
                         raise Unavailable(f"object `{key}` became shorter while it was read")
@@ -93,25 +83,10 @@ class DiskStore:
     def put(self, key: str, *parts: Buffer) -> None:
         """See Store.put."""
         path = self._path(key)
-        views = [flat(part) for part in parts if memoryview(part).nbytes]
+        views = [view for view in map(flat, parts) if view.nbytes]
         direct = self._direct_flag if all(_aligned(v) and v.nbytes % PAGESIZE == 0 for v in views) else 0
-        unfinished = f"{self._text}{_UNFINISHED}/{self._writer}-{next(self._serial)}"
         with _classified(path, missing=Unavailable):
-            self._make_folder(os.path.dirname(path))
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            try:
-                descriptor = os.open(unfinished, flags | direct, 0o640)
-                try:
-                    _write_all(descriptor, views)
-                    if self._fsync:
-                        os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
-                self._rename(unfinished, path)
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(unfinished)
-                raise
+            self._files.write(path, views, direct)
 
     def delete(self, keys: Sequence[str]) -> None:
         """See Store.delete."""
@@ -146,27 +121,6 @@ class DiskStore:
     def _path(self, key: str) -> str:
         return self._text + check_key(key)
 
-    def _make_folder(self, folder: str) -> None:
-        # Thousands of blocks share a folder: remember the ones that exist.
-        if folder not in self._made:
-            os.makedirs(folder, exist_ok=True)
-            with self._lock:
-                self._made.add(folder)
-
-    def _rename(self, unfinished: str, path: str) -> None:
-        try:
-            os.replace(unfinished, path)
-        except FileNotFoundError:
-            # Someone removed the folder since it was made.
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            os.replace(unfinished, path)
-        if self._fsync:
-            folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-
     def _walk(self, folder: Path) -> Iterator[Entry]:
         try:
             scan = os.scandir(folder)
@@ -185,15 +139,6 @@ class DiskStore:
                         if is_key(key):
                             stat = item.stat(follow_symlinks=False)
                             yield Entry(key, stat.st_size, stat.st_mtime)
-
-    def _remove_abandoned(self) -> None:
-        """Delete what writers that were killed left behind."""
-        now = _file_system_time(self._root / _UNFINISHED)
-        with os.scandir(self._root / _UNFINISHED) as scan:
-            for item in scan:
-                with suppress(OSError):
-                    if now - item.stat().st_mtime > _ABANDONED_SECONDS:
-                        os.unlink(item.path)
 
     def _leave_direct_io(self, descriptor: int) -> None:
         import fcntl
@@ -227,8 +172,6 @@ def _aligned(view: memoryview) -> bool:
     """Whether a direct transfer may use this buffer: address and length in whole pages."""
     if view.nbytes == 0 or view.nbytes % PAGESIZE:
         return False
-    import ctypes
-
     if view.readonly:
         # ctypes refuses read-only buffers; numpy does not, and is only needed here.
         import numpy as np
@@ -237,16 +180,6 @@ def _aligned(view: memoryview) -> bool:
     else:
         address = ctypes.addressof(ctypes.c_char.from_buffer(view))
     return address % PAGESIZE == 0
-
-
-def _write_all(descriptor: int, views: list[memoryview]) -> None:
-    pending = list(views)
-    while pending:
-        count = os.writev(descriptor, pending[:512])
-        while pending and count >= pending[0].nbytes:
-            count -= pending.pop(0).nbytes
-        if count:
-            pending[0] = pending[0][count:]
 
 
 def _takes_direct_io(folder: Path) -> bool:
@@ -267,14 +200,3 @@ def _takes_direct_io(folder: Path) -> bool:
         page.close()
         with suppress(OSError):
             os.unlink(probe)
-
-
-def _file_system_time(folder: Path) -> float:
-    """Now by the file server's clock, which stamps the files, not by ours."""
-    probe = folder / f"clock-{secrets.token_hex(8)}"
-    probe.touch()
-    try:
-        return probe.stat().st_mtime
-    finally:
-        with suppress(OSError):
-            probe.unlink()

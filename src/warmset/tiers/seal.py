@@ -20,7 +20,6 @@ import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from mmap import mmap
 from typing import Any
 
 from warmset.errors import InputError
@@ -58,20 +57,13 @@ def make_header(
     *,
     encoding: str = PLAIN,
     key_id: bytes = NO_KEY,
-) -> memoryview:
-    """The page that goes before `parts`, which are stored as they are; page-aligned in memory."""
-    xxhash = load_xxhash()
-    payload = xxhash.xxh3_128()
-    length = 0
-    for part in parts:
-        payload.update(flat(part))
-        length += memoryview(part).nbytes
+) -> bytes:
+    """The page that goes before `parts`, which are stored as they are."""
+    length = sum(memoryview(part).nbytes for part in parts)
     fields = _FIELDS.pack(
-        MAGIC, length, payload.digest(), digest(key), fingerprint_digest, encoding.encode(), key_id
+        MAGIC, length, _checksum(parts), digest(key), fingerprint_digest, encoding.encode(), key_id
     )
-    page = memoryview(mmap(-1, HEADER_BYTES))
-    page[: len(fields) + _SUM_BYTES] = fields + xxhash.xxh3_128_digest(fields)
-    return page
+    return (fields + _checksum([fields])).ljust(HEADER_BYTES, b"\0")
 
 
 def read_seal(key: str, sealed: memoryview) -> Seal:
@@ -93,6 +85,17 @@ def read_seal(key: str, sealed: memoryview) -> Seal:
         raise Corrupt(f"object `{key}` does not match its checksum")
     name = encoding.rstrip(b"\0").decode("ascii", errors="replace")
     return Seal(int(length), checksum, key_digest, fingerprint_digest, name, key_id)
+
+
+def _checksum(parts: Sequence[Buffer]) -> bytes:
+    xxhash = load_xxhash()
+    if len(parts) == 1:
+        # At once it takes two thirds of the time that it takes in pieces.
+        return bytes(xxhash.xxh3_128_digest(flat(parts[0])))
+    pieces = xxhash.xxh3_128()
+    for part in parts:
+        pieces.update(flat(part))
+    return bytes(pieces.digest())
 
 
 def load_xxhash() -> Any:

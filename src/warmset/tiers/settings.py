@@ -25,8 +25,8 @@ class TierSettings:
     lookup_deadline_seconds: float = 1.0
     load_deadline_seconds: float = 5.0
     store_deadline_seconds: float = 30.0
-    load_threads: int = 8
-    store_threads: int = 4
+    load_threads: int = 16
+    store_threads: int = 16
     queued_store_bytes: int = 1 << 30
     tenant: str = ""
     model_path: str | None = None

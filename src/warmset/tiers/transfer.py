@@ -3,13 +3,18 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from queue import SimpleQueue
+from functools import partial
+from itertools import takewhile
+from queue import Empty, SimpleQueue
 
 from warmset.tiers.buffers import copy_bytes
 from warmset.tiers.errors import Corrupt, Full, NotFound, StoreError, TooLarge
 from warmset.tiers.verify import VerifyingStore
 from warmset.tiers.workers import Workers
+
+_STORED_TOGETHER = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +81,8 @@ class Transfers:
         *,
         load_deadline_seconds: float,
         store_deadline_seconds: float,
-        load_threads: int = 8,
-        store_threads: int = 4,
+        load_threads: int = 16,
+        store_threads: int = 16,
         queued_store_bytes: int = 1 << 30,
         clock: Callable[[], float] = time.monotonic,
         on_expired: Callable[[], None] = lambda: None,
@@ -97,7 +102,11 @@ class Transfers:
         }
         # When each thread's present call into the store began.
         self._busy: dict[threading.Thread, tuple[float, bool]] = {}
-        self._jobs: dict[int, _Job] = {}
+        # Jobs that have not ended. Those of one direction share a deadline: the first in its row is the first overdue.
+        self._open: dict[bool, dict[int, _Job]] = {True: {}, False: {}}
+        # Jobs whose last block is done, from the threads that did it: looking through all open ones at every step
+        # of the scheduler would keep those threads from the interpreter.
+        self._moved: SimpleQueue[_Job] = SimpleQueue()
         self._ready: list[Outcome] = []
         self._storing: set[str] = set()
         self._storing_lock = threading.Lock()
@@ -117,17 +126,8 @@ class Transfers:
 
     def finished(self) -> list[Outcome]:
         """The jobs that ended, or ran out of time, since the last call; every job appears exactly once."""
-        self._give_up_hanging()
         ended, self._ready = self._ready, []
-        now = self._clock()
-        for job in list(self._jobs.values()):
-            with job.lock:
-                expired = job.remaining > 0 and now > job.ends_at
-                if job.remaining and not expired:
-                    continue
-                job.closed = True
-            ended.append(self._close(job, expired=expired))
-        return ended
+        return ended + self._ended()
 
     def take_removed(self) -> list[str]:
         """The keys that were corrupt and are deleted, since the last call."""
@@ -136,7 +136,7 @@ class Transfers:
     @property
     def active(self) -> int:
         """Jobs that have not been reported yet."""
-        return len(self._jobs) + len(self._ready)
+        return sum(map(len, self._open.values())) + len(self._ready)
 
     @property
     def queued_store_bytes(self) -> int:
@@ -156,28 +156,44 @@ class Transfers:
         """Let what has begun end within `patience_seconds`, give up the rest, and end the threads."""
         end = self._clock() + patience_seconds
         self._drain_until(end)
-        for job in list(self._jobs.values()):
-            with job.lock:
-                job.closed = True
-            self._ready.append(self._close(job, expired=True))
+        self._ready += [self._close(job) for jobs in self._open.values() for job in list(jobs.values())]
         for workers in self._workers.values():
             workers.shutdown(max(0.5, end - self._clock()))
 
     def _drain_until(self, end: float) -> None:
-        while self._jobs and self._clock() < end:
-            ended = self.finished()
-            self._ready.extend(ended)
-            if self._jobs:
-                time.sleep(0.001)
+        while any(self._open.values()) and self._clock() < end:
+            self._ready += self._ended(wait_seconds=0.01)
 
-    def _close(self, job: _Job, *, expired: bool) -> Outcome:
-        """The outcome of a job that was closed: no thread will change it any more."""
-        del self._jobs[job.job_id]
+    def _ended(self, wait_seconds: float = 0.0) -> list[Outcome]:
+        """Close what has ended or run out of time; with nothing ended yet, wait so long for a first one."""
+        self._give_up_hanging()
+        ended = [self._close(job) for job in self._take_moved(wait_seconds) if not job.closed]
+        return ended + [self._close(job) for job in self._overdue()]
+
+    def _take_moved(self, wait_seconds: float) -> list[_Job]:
+        with suppress(Empty):
+            first = self._moved.get(timeout=wait_seconds) if wait_seconds else self._moved.get_nowait()
+            return [first, *(self._moved.get_nowait() for _ in range(self._moved.qsize()))]
+        return []
+
+    def _overdue(self) -> list[_Job]:
+        now = self._clock()
+        return [
+            job
+            for jobs in self._open.values()
+            for job in takewhile(lambda job: now > job.ends_at, jobs.values())
+        ]
+
+    def _close(self, job: _Job) -> Outcome:
+        """The outcome of a job that no thread will change any more; it has expired if blocks are left."""
+        with job.lock:
+            job.closed = True
+        del self._open[job.is_load][job.job_id]
         if not job.is_load:
             self._queued_store_bytes -= len(job.keys) * self._block_bytes
-        if expired:
+        if job.remaining:
             self._count("expired", job.remaining)
-        return self._outcome(job, expired=expired)
+        return self._outcome(job, expired=job.remaining > 0)
 
     def _give_up_hanging(self) -> None:
         """Replace the threads whose call has not come back for a deadline. Only such a call says that the store hangs:
@@ -202,14 +218,22 @@ class Transfers:
                 self._ready.append(self._outcome(job, expired=False))
                 return
             self._queued_store_bytes += size
-        self._jobs[job_id] = job
-        action = self._load_block if is_load else self._store_block
-        for key, slot in zip(keys, slots, strict=True):
-            self._workers[is_load].submit(
-                lambda key=key, slot=int(slot): self._run(job, key, slot, action)  # type: ignore[misc]
-            )
+        self._open[is_load][job_id] = job
+        if not keys:
+            self._moved.put(job)
+        blocks = [(key, int(slot)) for key, slot in zip(keys, slots, strict=True)]
+        # A request waits for a load: every thread helps, and one block that hangs holds up no other. Nobody waits for a
+        # store, and waking a thread for every block costs what its checksum costs.
+        together = 1 if is_load else _STORED_TOGETHER
+        for start in range(0, len(blocks), together):
+            self._workers[is_load].submit(partial(self._run, job, blocks[start : start + together]))
 
-    def _run(self, job: _Job, key: str, slot: int, action: Callable[[_Job, str, int], bool]) -> None:
+    def _run(self, job: _Job, blocks: Sequence[tuple[str, int]]) -> None:
+        action = self._load_block if job.is_load else self._store_block
+        for key, slot in blocks:
+            self._run_block(job, key, slot, action)
+
+    def _run_block(self, job: _Job, key: str, slot: int, action: Callable[[_Job, str, int], bool]) -> None:
         if job.closed:
             return
         me = threading.current_thread()
@@ -237,6 +261,8 @@ class Transfers:
                     if done:
                         job.done.append(key)
                     job.remaining -= 1
+                    if job.remaining == 0:
+                        self._moved.put(job)
 
     def _load_block(self, job: _Job, key: str, slot: int) -> bool:
         with self._store.verified(key, self._block_bytes) as payload:

@@ -1,7 +1,9 @@
 """A wrapper that never returns bytes other than those put under this key by an engine like this one."""
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from mmap import mmap
 
 from warmset.tiers.buffers import BufferPool, copy_bytes
 from warmset.tiers.encoding import Encoding
@@ -33,6 +35,7 @@ class VerifyingStore(Wrapper):
         self._encoding = encoding or Encoding()
         self._pool = pool or BufferPool()
         self._fetch = fetcher(inner)
+        self._thread = threading.local()
 
     def get(self, key: str, into: memoryview) -> int:
         """See Store.get; raises Corrupt with the reason, and then leaves `into` untouched."""
@@ -85,5 +88,10 @@ class VerifyingStore(Wrapper):
         )
         if not valid():
             return False
-        self._inner.put(key, header, *stored)
+        # Direct file I/O takes page-aligned buffers only. The store below keeps none, so one per thread will do.
+        page = getattr(self._thread, "page", None)
+        if page is None:
+            page = self._thread.page = memoryview(mmap(-1, HEADER_BYTES))
+        page[:] = header
+        self._inner.put(key, page, *stored)
         return True
