@@ -29,11 +29,8 @@ class Encoding:
             *((self._zstd,) if compress else ()),
             *((self._cipher,) if self._cipher else ()),
         )
-
-    @property
-    def name(self) -> str:
-        """`plain`, `zstd`, `aes-256-gcm` or `zstd+aes-256-gcm`; at most 16 characters of ASCII."""
-        return "+".join(step.name for step in self._steps) or PLAIN
+        # `plain`, `zstd`, `aes-256-gcm` or `zstd+aes-256-gcm`; at most 16 characters of ASCII.
+        self.name = "+".join(step.name for step in self._steps) or PLAIN
 
     def stored_bound(self, plain_bytes: int) -> int:
         """The most bytes that a payload of `plain_bytes` takes in any encoding."""

@@ -229,7 +229,15 @@ class Transfers:
             self._workers[is_load].submit(partial(self._run, job, blocks[start : start + together]))
 
     def _run(self, job: _Job, blocks: Sequence[tuple[str, int]]) -> None:
-        action = self._load_block if job.is_load else self._store_block
+        keys = [key for key, _ in blocks]
+        there: dict[str, bool] = {}
+
+        def in_store(key: str) -> bool:
+            if not there:
+                there.update(zip(keys, self._store.exists(keys), strict=True))
+            return there[key]
+
+        action = self._load_block if job.is_load else partial(self._store_block, in_store)
         for key, slot in blocks:
             self._run_block(job, key, slot, action)
 
@@ -276,7 +284,7 @@ class Transfers:
         self._count("loaded")
         return True
 
-    def _store_block(self, job: _Job, key: str, slot: int) -> bool:
+    def _store_block(self, in_store: Callable[[str], bool], job: _Job, key: str, slot: int) -> bool:
         with self._storing_lock:
             if key in self._storing:
                 # Another request stores the same block at this moment; whether that works is not known yet.
@@ -284,7 +292,7 @@ class Transfers:
                 return False
             self._storing.add(key)
         try:
-            if self._store.exists([key]) == [True]:
+            if in_store(key):
                 self._count("already_stored")
                 return True
             # From the slot itself: it is the job's as long as the job is open.
