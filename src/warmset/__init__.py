@@ -7,18 +7,22 @@ Fraction(131072, 1)
 `plan`, `footprint` and `launch` answer the questions of the command line; see `warmset.api`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = (
+    False  # as type checkers read it; importing `typing` takes longer than all the rest of this file
+)
 if TYPE_CHECKING:
+    from typing import Any
+
     from warmset.api import footprint, launch, launch_for, plan
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "footprint", "launch", "launch_for", "plan"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Import on first use: the command line starts without them."""
+    from importlib import import_module
+
     if name in ("plan", "launch"):
         return import_module(f"warmset.{name}")
     if name in ("footprint", "launch_for"):

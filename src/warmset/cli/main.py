@@ -104,6 +104,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         give_up_output()
         return EXIT_DONE
     except Exception as error:
+        if _interrupted(error):
+            return _complain(EXIT_INTERRUPTED, "interrupted", None)
         if debug:
             raise
         words = of_system(error) if isinstance(error, OSError) else None
@@ -111,6 +113,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _complain(InputError.exit_code, *words)
         said = f"internal error: {type(error).__name__}: {error}"
         return _complain(WarmsetError.exit_code, said, "this is a bug; run again with `--debug`")
+
+
+def _interrupted(error: BaseException) -> bool:
+    """Whether Ctrl-C is what became this error: Python before 3.12 renames all that fails in the body of a class."""
+    cause = error.__cause__
+    return cause is not None and (isinstance(cause, KeyboardInterrupt) or _interrupted(cause))
 
 
 def _complain(code: int, message: str, hint: str | None) -> int:
