@@ -7,9 +7,8 @@ Fraction(131072, 1)
 `plan`, `footprint` and `launch` answer the questions of the command line; see `warmset.api`.
 """
 
-TYPE_CHECKING = (
-    False  # as type checkers read it; importing `typing` takes longer than all the rest of this file
-)
+# As type checkers read it: importing `typing` would take longer than all the rest of this file.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

@@ -13,7 +13,7 @@ def main() -> int:
         # A shell has Ctrl-C ignored for a job in the background: then it stays so.
         heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler
         if heard:
-            # KeyboardInterrupt can be lost or renamed on its way through an import; nothing is there to be tidied up yet.
+            # An import can lose or rename KeyboardInterrupt on its way; nothing is there to be tidied up yet.
             signal.signal(signal.SIGINT, _leave)
         from warmset.cli.main import main as command
 
