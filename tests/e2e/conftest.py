@@ -7,9 +7,10 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
+
+from e2e.processes import left_in_shared_memory, named
 
 
 @pytest.fixture(scope="session")
@@ -47,22 +48,7 @@ class Traces:
         return found
 
     def _left_now(self, mark):
-        new = set(os.listdir("/dev/shm")) - self._before
-        found, mapped = [], ""
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdigit():
-                continue
-            try:
-                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                mapped += "".join(
-                    row for row in (entry / "maps").read_text().splitlines(True) if "/dev/shm/" in row
-                )
-            except OSError:
-                continue
-            if mark in line and int(entry.name) != os.getpid():
-                found.append(line)
-        # What a live process maps belongs to a server that somebody else started meanwhile.
-        return (*found, *sorted(name for name in new if f"/dev/shm/{name}" not in mapped))
+        return (*named(mark).values(), *left_in_shared_memory(self._before))
 
 
 @pytest.fixture

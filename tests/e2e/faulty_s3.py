@@ -1,4 +1,4 @@
-"""An S3 server on loopback, and a proxy before it that fails as told. Loaded by path: tests are no package."""
+"""An S3 server on loopback, and a proxy before it that fails as told."""
 
 import http.client
 import os
@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -205,54 +204,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *args: Any) -> None:
         """Quiet."""
-
-
-def held_by(pids: list[int]) -> dict[str, float]:
-    """Threads, open files, memory (MiB, shared memory counted once) and processes of `pids`.
-
-    Memory of vLLM's workers stands apart, where there are any.
-    """
-    total = {"processes": 0.0, "threads": 0.0, "files": 0.0, "memory_mib": 0.0, "workers_mib": 0.0}
-    for pid in pids:
-        with suppress(OSError):
-            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-            kind = "workers_mib" if "Worker" in Path(f"/proc/{pid}/comm").read_text() else "memory_mib"
-            total[kind] += next(
-                int(line.split()[1]) / 1024 for line in rollup.splitlines() if line.startswith("Pss:")
-            )
-            total["files"] += len(os.listdir(f"/proc/{pid}/fd"))
-            total["threads"] += len(os.listdir(f"/proc/{pid}/task"))
-            total["processes"] += 1
-    return total
-
-
-def processes_of(mark: str) -> list[int]:
-    """The processes whose command line has `mark`, and everything below them."""
-    children: dict[int, list[int]] = {}
-    found: list[int] = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        children.setdefault(parent, []).append(int(entry.name))
-        if mark in command and int(entry.name) != os.getpid():
-            found.append(int(entry.name))
-    for pid in found:
-        found.extend(child for child in children.get(pid, ()) if child not in found)
-    return found
-
-
-def left_in_shared_memory(before: set[str]) -> list[str]:
-    """New names there that no process maps: what a live one maps belongs to somebody else's server."""
-    mapped = ""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                rows = (entry / "maps").read_text().splitlines()
-                mapped += "\n".join(row for row in rows if "/dev/shm/" in row)
-    new = set(os.listdir("/dev/shm")) - before
-    return sorted(name for name in new if f"/dev/shm/{name}" not in mapped)

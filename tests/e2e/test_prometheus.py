@@ -1,17 +1,16 @@
 """Rates, increases and quantiles are those of a real Prometheus server."""
 
-import importlib.util
 import json
 import random
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from e2e import prometheus as prom
 from warmset.cli.main import main
 from warmset.meters.exposition import parse
 from warmset.meters.quantiles import histogram_quantile
@@ -19,17 +18,6 @@ from warmset.meters.rates import increase, rate, track
 
 pytestmark = pytest.mark.e2e
 
-
-def _helper() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("e2e_prometheus", Path(__file__).parent / "prometheus.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-prom = _helper()
 NOW = float(int(time.time()) // 15 * 15)
 
 

@@ -1,16 +1,15 @@
 """`promtool` accepts the generated rules and alerts, and they fire when they should."""
 
-import importlib.util
 import json
 import re
 import subprocess
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import yaml
 
+from e2e.prometheus import tool
 from warmset.report.alerts import alerts_yaml, rules_yaml
 from warmset.report.grafana import dashboard
 from warmset.servers import engine
@@ -18,18 +17,9 @@ from warmset.servers import engine
 pytestmark = pytest.mark.e2e
 
 
-def _helper() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("e2e_prometheus", Path(__file__).parent / "prometheus.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def _promtool(*arguments: object) -> str:
     ran = subprocess.run(
-        [_helper().tool("promtool"), *map(str, arguments)], capture_output=True, text=True, check=False
+        [tool("promtool"), *map(str, arguments)], capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout

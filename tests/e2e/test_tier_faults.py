@@ -7,7 +7,6 @@ docs/explanation/tiers-below-ram.md. WARMSET_FAULT_TABLE names a file to write t
 
 import contextlib
 import hashlib
-import importlib.util
 import itertools
 import os
 import subprocess
@@ -18,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from mmap import mmap
 from pathlib import Path
 from random import Random
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, ClassVar, Protocol
 
 import pytest
@@ -50,20 +49,11 @@ from vllm.v1.kv_offload.tiering.manager import (  # noqa: E402
     TieringOffloadingManager,
 )
 
+from e2e import faulty_s3 as s3  # noqa: E402
+from e2e.processes import held_by  # noqa: E402
 from warmset.tiers import breaker  # noqa: E402
 from warmset.vllm import tier as warmset_tier  # noqa: E402
 
-
-def _helper() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("e2e_faulty_s3", Path(__file__).parent / "faulty_s3.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-s3 = _helper()
 BLOCK_BYTES = 16384
 PROMPT_BLOCKS = 4
 DEADLINE_SECONDS = 0.5
@@ -804,7 +794,7 @@ def test_a_long_run_through_faults_leaks_nothing(proxy: Any) -> None:
 
     def held() -> dict[str, float]:
         shared = Path("/proc/self/maps").read_text().count("/dev/shm/")
-        return {**s3.held_by([os.getpid()]), "shared memory": shared}
+        return {**held_by([os.getpid()]), "shared memory": shared}
 
     for number in range(requests):
         if number % 100 == 0:

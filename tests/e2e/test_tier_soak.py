@@ -4,7 +4,6 @@ WARMSET_SOAK_REQUESTS is how many (10,000), WARMSET_SOAK_SEED decides prompts an
 file for what was seen.
 """
 
-import importlib.util
 import json
 import os
 import sys
@@ -16,12 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from types import ModuleType
 from typing import Any
 
 import httpx
 import pytest
 
+from e2e import faulty_s3 as s3
+from e2e.processes import held_by, left_in_shared_memory, processes_of
 from warmset.lab.model import ModelShape, write_model
 from warmset.lab.server import Running, VllmServer, running
 
@@ -29,17 +29,6 @@ pytestmark = [pytest.mark.e2e, pytest.mark.full, pytest.mark.timeout(5400)]
 pytest.importorskip("vllm")
 pytest.importorskip("obstore")
 
-
-def _helper() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("e2e_faulty_s3", Path(__file__).parent / "faulty_s3.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-s3 = _helper()
 
 REQUESTS = int(os.environ.get("WARMSET_SOAK_REQUESTS", "10000"))
 SEED = int(os.environ.get("WARMSET_SOAK_SEED", "7"))
@@ -223,7 +212,7 @@ def test_thousands_of_requests_through_faults_are_right_and_leak_nothing(tmp_pat
 
             def sample() -> None:
                 while not stop.wait(2):
-                    held = s3.held_by(s3.processes_of(f"--port {up.url.rpartition(':')[2]}"))
+                    held = held_by(processes_of(f"--port {up.url.rpartition(':')[2]}"))
                     seen.samples.append((len(seen.seconds), held))
 
             def done(number: int, tokens: tuple[int, ...], took: float) -> None:
@@ -246,7 +235,7 @@ def test_thousands_of_requests_through_faults_are_right_and_leak_nothing(tmp_pat
     finally:
         proxy.end()
         server.kill()
-    left = s3.left_in_shared_memory(shared_before)
+    left = left_in_shared_memory(shared_before)
     _report(seen, counts, took, left)
     assert len(seen.seconds) == REQUESTS
     assert seen.wrong == []

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from e2e.processes import processes_of
 from warmset.lab.model import ModelShape, write_model
 from warmset.lab.server import Running, VllmServer, free_port, running
 
@@ -110,22 +111,8 @@ def _settled(up: Running, expected_blocks: int) -> None:
 
 
 def _engine_processes(up: Running) -> list[int]:
-    """The processes of this server: those that name its port, and their children."""
-    children: dict[int, list[int]] = {}
-    found: list[int] = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        children.setdefault(parent, []).append(int(entry.name))
-        if "vllm" in command and f"--port {up.url.rpartition(':')[2]}" in command:
-            found.append(int(entry.name))
-    for pid in found:
-        found.extend(child for child in children.get(pid, ()) if child not in found)
+    """The processes of this server, without the guard that ends them when the tests end."""
+    found = processes_of(f"--port {up.url.rpartition(':')[2]}")
     return [pid for pid in found if "guard" not in Path(f"/proc/{pid}/cmdline").read_text()]
 
 
