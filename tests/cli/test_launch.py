@@ -140,3 +140,20 @@ def test_plan_and_launch_agree_on_where_the_tier_lives(warmset):
         ).json()
         assert found["shm_bytes"] == planned["dev_shm_bytes"]
         assert found["host_memory_bytes"] == planned["host_memory_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("more", "address"),
+    [
+        ((), "http://localhost:8000"),
+        (("--backend", "hicache"), "http://localhost:30000"),
+        (("--port", "9000", "--as", "compose"), "http://localhost:9000"),
+        (("--port", "9000", "--as", "helm"), "http://HOST:9000"),
+        (("--port", "9000", "--as", "kserve"), "http://HOST:8000"),
+    ],
+)
+def test_the_next_command_asks_the_server_that_was_started(warmset, more, address):
+    asked = ("launch", "llama-3.1-8b", "--tier", "80", *more)
+    (step,) = warmset(*asked, "-o", "json").json()["next_steps"]
+    assert step["command"] == f"warmset measure {address} --for 5m"
+    assert warmset(*asked).out.splitlines()[-1].strip().startswith(step["command"])

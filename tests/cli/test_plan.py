@@ -62,6 +62,17 @@ def test_leave_it_off(valid: Callable[..., Any]) -> None:
     assert p["tier"]["recommended_bytes"] == 0
     assert p["launch"]["command"] is None
     assert any("launch.command" in note for note in p["notes"])
+    assert p["next_steps"] == []
+
+
+@pytest.mark.parametrize(("engine", "port"), [("vllm@0.32", 8000), ("sglang@0.5.23", 30000)])
+def test_an_answer_ends_with_the_next_command(
+    valid: Callable[..., Any], warmset: Callable[..., Any], engine: str, port: int
+) -> None:
+    asked = (*WORKED, "--sessions", 200, "--hbm-kv", 28, "--engine", engine)
+    command = f"warmset measure http://localhost:{port} --for 5m"
+    assert [step["command"] for step in valid(*asked)["next_steps"]] == [command]
+    assert warmset(*asked).out.splitlines()[-1].startswith(f"  {command}  # ")
 
 
 def test_the_demo_is_an_answer_for_a_person(warmset: Callable[..., Any]) -> None:
@@ -69,7 +80,7 @@ def test_the_demo_is_an_answer_for_a_person(warmset: Callable[..., Any]) -> None
     assert ran.code == 0
     lines = ran.out.splitlines()
     assert lines[0] == "Offload: a host tier of 230.0 GiB keeps 200 sessions of 8,192 tokens warm."
-    order = [ran.out.index(title) for title in ("Why", "Sizes", "Type this", "Assumed", "Notes")]
+    order = [ran.out.index(title) for title in ("Why", "Sizes", "Type this", "Assumed", "Notes", "\nNext\n")]
     assert order == sorted(order)
     assert "vllm serve meta-llama/Llama-3.1-8B" in ran.out
     assert f'"cpu_bytes_to_use":{230 * GIB}' in ran.out

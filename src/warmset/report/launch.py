@@ -1,10 +1,42 @@
 """How a launch reads."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from warmset.launch import Launch
+from warmset.launch.backends.vllm_server import PORT
 from warmset.report.document import Bullets, Code, Document, Facts, Line, Section, Table
 from warmset.units import format_gib
+
+_HERE = ("shell", "compose")  # targets that start the server on this machine
+
+
+class Step(NamedTuple):
+    """What to do next, and the command that does it."""
+
+    text: str
+    command: str
+
+
+def next_step(launch: Launch) -> Step:
+    """The next step of the circle: once the server is started, prove that the tier helps."""
+    request = launch.request
+    own = request.engine.default("default_port") if request.engine.server == "sglang" else PORT
+    port = PORT if request.target == "kserve" else request.port or own
+    host = "localhost" if request.target in _HERE else "HOST"
+    return Step(
+        "once it serves traffic: does the tier help?", f"warmset measure http://{host}:{port} --for 5m"
+    )
+
+
+def next_steps(launch: Launch | None) -> list[dict[str, str]]:
+    """`next_steps` as in `warmset.measure/1`; empty where nothing is started."""
+    return [] if launch is None else [next_step(launch)._asdict()]
+
+
+def next_section(launch: Launch) -> Section:
+    """The next step in one line that can be pasted as it stands."""
+    step = next_step(launch)
+    return Section("Next", (Code(f"{step.command}  # {step.text}"),))
 
 
 def payload(launch: Launch) -> dict[str, Any]:
@@ -30,6 +62,7 @@ def payload(launch: Launch) -> dict[str, Any]:
             {"setting": c.setting, "value": c.value, "unit": c.unit, "bytes": c.bytes, "text": c.text}
             for c in launch.conversions
         ],
+        "next_steps": next_steps(launch),
         "notes": list(launch.notes),
     }
 
@@ -54,6 +87,7 @@ def document(launch: Launch) -> Document:
     )
     sections.append(Section("On the host", (_host_memory(launch),)))
     sections.append(Section("Notes", (Bullets(launch.notes),)))
+    sections.append(next_section(launch))
     return Document(
         Line(
             f"{request.served_model} on {request.engine}, {request.backend} tier of {format_gib(request.tier_bytes)} "

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from warmset.plan.host import DEV_SHM
 from warmset.plan.record import BreakEven, Cost, Device, LowerTier, Plan
 from warmset.report.document import Bullets, Code, Document, Facts, Line, Section, Table, Tone
+from warmset.report.launch import next_section, next_steps
 from warmset.report.plan_traffic import traffic_headline, traffic_payload, traffic_section
 from warmset.units import format_bytes, format_count, format_gib, format_ratio
 
@@ -130,6 +131,7 @@ def payload(plan: Plan, launch: "Launch | None") -> dict[str, Any]:
             "command": None if launch is None else launch.command,
             "notes": () if launch is None else launch.notes,
         },
+        "next_steps": next_steps(launch),
         "traffic": None if plan.traffic is None else traffic_payload(plan.traffic),
         "assumptions": plan.assumptions,
         "notes": (*plan.notes, *_unknown(plan, launch)),
@@ -178,6 +180,8 @@ def document(plan: Plan, launch: "Launch | None") -> Document:
     notes = (*plan.tier.conversions, *own)
     if notes:
         sections.append(Section("Notes", (Bullets(notes),)))
+    if launch is not None:
+        sections.append(next_section(launch))
     headline = _headline(plan) if plan.traffic is None else traffic_headline(plan.traffic, plan)
     return Document(Line(headline or _headline(plan), _TONES[plan.decision.verdict]), tuple(sections))
 
