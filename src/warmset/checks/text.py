@@ -73,9 +73,9 @@ def read_source(name: str, data: bytes) -> Source:
     if len(data) > MAX_FILE_BYTES:
         raise InputError(
             f"`{name}` is larger than {MAX_FILE_BYTES >> 20} MiB",
-            hint="give the manifest or script itself; of a log, the start-up part is enough (`head -c 1M`)",
+            hint="give the manifest or script itself; of a log, the start-up part is enough (`head -n 10000`)",
         )
-    if b"\0" in data[:65536]:
+    if b"\0" in data:
         raise InputError(f"`{name}` is binary", hint="give a script, a manifest, an env file or a log")
     try:
         text = data.decode("utf-8-sig")

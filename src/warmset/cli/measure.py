@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _MAX_BASELINE_BYTES = 16 * 2**20
 _MAX_LINE, _MAX_LOG = 20_000, 512 * 2**20  # characters
+_TEXT_HINT = "give the server's log as it wrote it, as UTF-8 text; unpack a compressed one first"
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -261,11 +262,13 @@ def _finite(text: str) -> float:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """The lines of a log, each cut at a bound; a file without end is refused."""
+    """The lines of a log, each cut at a bound; a file without end is refused, and one that is not text."""
     try:
-        with path.open(encoding="utf-8", errors="replace") as stream:
+        with path.open(encoding="utf-8") as stream:
             read, begun = 0, False
             while line := stream.readline(_MAX_LINE):
+                if "\0" in line:
+                    raise InputError(f"log `{path}` is binary", hint=_TEXT_HINT)
                 read += len(line)
                 if read > _MAX_LOG:
                     raise InputError(
@@ -275,6 +278,8 @@ def _lines(path: Path) -> Iterator[str]:
                 if not begun:
                     yield line
                 begun = not line.endswith("\n")
+    except UnicodeDecodeError:
+        raise InputError(f"log `{path}` is not UTF-8 text", hint=_TEXT_HINT) from None
     except OSError as error:
         raise InputError(
             f"log `{path}` cannot be read: {error.strerror}", hint="give the server's log file"

@@ -29,7 +29,7 @@ def read_source(source: str, what: str) -> str:
         ) from None
     except ValueError:
         raise InputError(f"`{source[:80]!r}` is not a path", hint=f"give a file with the {what}") from None
-    return _decode(data, source)
+    return _decode(data, source, what)
 
 
 def _fetch(url: str) -> str:
@@ -57,12 +57,18 @@ def _fetch(url: str) -> str:
         ) from None
 
 
-def _decode(data: bytes, source: str) -> str:
+def _decode(data: bytes, source: str, what: str) -> str:
     if len(data) > MAX_SOURCE_BYTES:
         raise InputError(
             f"`{source}` is larger than 64 MiB", hint="give one server's page, or only the start-up lines"
         )
     try:
-        return data.decode("utf-8")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise InputError(f"`{source}` is not text", hint="give a text file") from None
+        text = "\0"
+    if "\0" in text:
+        raise InputError(
+            f"`{source}` is not text",
+            hint=f"give a file with the {what} as UTF-8 text; unpack a compressed one first",
+        )
+    return text
