@@ -1,5 +1,7 @@
 """Fixtures that every kind of test shares."""
 
+import gzip
+import re
 from pathlib import Path
 
 import pytest
@@ -20,3 +22,11 @@ def shared() -> Path:
     if not (path / "DESIGN.md").is_file():
         pytest.skip("the reference folder is not here")
     return path
+
+
+@pytest.fixture(scope="session")
+def recorded_families(root: Path) -> list[frozenset[str]]:
+    """The metric families of each page that a real vLLM 0.32 served; the reference folder has more, where it is."""
+    pages = [gzip.decompress(p.read_bytes()).decode() for p in root.glob("tests/golden/live/*.prom.gz")]
+    pages += [path.read_text() for path in (root.parent / "shared/metrics").glob("*.prom")]
+    return [frozenset(re.findall(r"^# TYPE (vllm:\S+) ", page, re.MULTILINE)) for page in pages]

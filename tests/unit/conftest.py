@@ -5,24 +5,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from warmset.servers import engine
+from warmset.servers import Engine, engine
 
 SECONDS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80)
 TOKENS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000)
-# Exported only where something is configured.
-CONDITIONAL = (
-    "kv_offload",
-    "simple_kv",
-    "nixl",
-    "mooncake",
-    "hf3fs",
-    "hisparse",
-    "umbp",
-    "lmcache",
-    "kv_block",
-    "spec_decode",
+RECORDED = engine("vllm@0.32")
+# vLLM 0.8.5 lists them for its engine of before V1.
+V0 = (
+    "cpu_prefix_cache_hit_rate",
+    "cpu_cache_usage_perc",
+    "gpu_prefix_cache_hit_rate",
+    "num_requests_swapped",
 )
-CONDITIONAL += ("cpu_prefix", "cpu_cache", "swapped", "gpu_prefix_cache_hit_rate")
 LABELS = 'engine="0",model_name="m"'
 
 
@@ -38,9 +32,23 @@ def histogram(name: str, labels: str, values: Sequence[float], bounds: Sequence[
     ]
 
 
+def always(target: Engine, recorded: Sequence[frozenset[str]]) -> frozenset[str]:
+    """The families that the version exports whatever is configured, by the pages of a real server.
+
+    Of what the recorded version does not have, older families count as always exported and newer ones do not.
+    Nothing is recorded of SGLang: all of its families count.
+    """
+    names = {m.name for m in target.metrics() if m.shown}
+    if target.server != RECORDED.server:
+        return frozenset(names)
+    then = {m.name for m in RECORDED.metrics()}
+    unrecorded = set() if target.version > RECORDED.version else names - then - {f"vllm:{n}" for n in V0}
+    return frozenset(unrecorded | names & frozenset.intersection(*recorded))
+
+
 @pytest.fixture(scope="session")
-def whole_page() -> Callable[..., str]:
-    """Writes every metric of the version at zero, and those that are given at their values."""
+def whole_page(recorded_families: list[frozenset[str]]) -> Callable[..., str]:
+    """Writes every metric that the version always has at zero, and those that are given at their values."""
 
     def write(
         version: str,
@@ -53,6 +61,7 @@ def whole_page() -> Callable[..., str]:
         start: float | None = 1.7e9,
     ) -> str:
         target, observed = engine(version), observed or {}
+        shown = always(target, recorded_families)
         given: dict[str, list[tuple[str, float]]] = {}
         for key, value in values.items():
             name, _, own = key.partition("{")
@@ -65,8 +74,7 @@ def whole_page() -> Callable[..., str]:
         for metric in target.metrics():
             name, rows = metric.name, given.pop(metric.name, None)
             seen = observed.get(name.partition(":")[2])
-            hidden = not metric.shown or name.partition(":")[2].startswith(CONDITIONAL)
-            if rows is None and seen is None and (hidden or name.endswith("cache_config_info")):
+            if rows is None and seen is None and (name not in shown or name.endswith("cache_config_info")):
                 continue
             if types:
                 lines.append(f"# TYPE {name} {metric.type}")
