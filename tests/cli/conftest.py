@@ -5,9 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import jsonschema
 import pytest
 
 from warmset.cli.main import main
+from warmset.report.data import schema_text
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,12 @@ class Ran:
 
     def json(self) -> Any:
         return json.loads(self.out)
+
+    def valid(self, schema: str) -> Any:
+        """The JSON, held against the schema of that name."""
+        payload = self.json()
+        jsonschema.validate(payload, json.loads(schema_text(schema)))
+        return payload
 
 
 @pytest.fixture

@@ -5,10 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
-
-from warmset.report.data import schema_text
 
 Run = Callable[..., Any]
 EXPLICIT = ("--layers", 32, "--kv-heads", 8, "--head-dim", 128)
@@ -40,8 +37,7 @@ def config(tmp_path: Path) -> Callable[..., Path]:
 
 def read(ran: Any) -> dict[str, Any]:
     assert ran.code == 0, ran.err
-    found: dict[str, Any] = ran.json()
-    jsonschema.validate(found, json.loads(schema_text("footprint")))
+    found: dict[str, Any] = ran.valid("footprint")
     return found
 
 

@@ -1,13 +1,9 @@
 """`warmset launch` from the command line."""
 
-import json
 import shlex
 
 import pytest
 import yaml
-from jsonschema import Draft202012Validator
-
-from warmset.report.data import schema_text
 
 CASES = [
     (
@@ -33,8 +29,7 @@ CASES = [
 def test_output_follows_the_schema(warmset, arguments):
     ran = warmset("launch", *arguments, "-o", "json")
     assert ran.code == 0, ran.err
-    payload = ran.json()
-    Draft202012Validator(json.loads(schema_text("launch"))).validate(payload)
+    payload = ran.valid("launch")
     assert payload["schema"] == "warmset.launch/1"
     assert shlex.split(payload["command"])
     assert yaml.safe_load(warmset("launch", *arguments, "-o", "yaml").out) == payload

@@ -120,8 +120,7 @@ def test_the_documented_commands(warmset: Callable[..., Any], shared: Path, tmp_
     assert first.code == 0
     assert "no_tier" in first.out
     ran = warmset("measure", *_pair(shared, "chat_on"), "--baseline", saved, "-o", "json")
-    said = ran.json()
-    jsonschema.validate(said, json.loads(schema_text("measure")))
+    said = ran.valid("measure")
     jsonschema.validate(json.loads(saved.read_text()), json.loads(schema_text("measure")))
     assert (ran.code, said["verdict"], said["confidence"]) == (0, "helping", "high")
     assert said["window"]["requests"] == 150
@@ -296,8 +295,7 @@ def test_large_page(warmset: Callable[..., Any], tmp_path: Path, shared: Path) -
 
 def test_watch_once(warmset: Callable[..., Any], url: str) -> None:
     ran = warmset("watch", f"{url}/grow", "--once", "--every", "0.5s", "-o", "json")
-    said = ran.json()
-    jsonschema.validate(said, json.loads(schema_text("watch")))
+    said = ran.valid("watch")
     assert (ran.code, said["verdict"], len(said["endpoints"])) == (0, "helping", 1)
     assert "server" in warmset("watch", f"{url}/grow", "--once", "--every", "0.5s").out.lower()
 

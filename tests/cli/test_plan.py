@@ -5,10 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
-from warmset.report.data import schema_text
 from warmset.units import GIB
 
 WORKED = ("plan", "--layers", 32, "--kv-heads", 8, "--head-dim", 128, "--kv-dtype", "fp16", "--context", 8192)
@@ -33,9 +31,7 @@ def valid(warmset: Callable[..., Any]) -> Callable[..., Any]:
     def run(*arguments: object) -> Any:
         ran = warmset(*arguments, "-o", "json")
         assert ran.code == 0, ran.err
-        payload = json.loads(ran.out)
-        jsonschema.validate(payload, json.loads(schema_text("plan")))
-        return payload
+        return ran.valid("plan")
 
     return run
 

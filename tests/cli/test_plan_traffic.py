@@ -8,10 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
-from warmset.report.data import schema_text
 from warmset.units import GIB
 
 BLOCK_BYTES = 512 * 131072  # 512 tokens of llama-3.1-8b in bfloat16
@@ -47,9 +45,7 @@ def traffic(warmset: Callable[..., Any]) -> Callable[..., Any]:
     def run(*arguments: object) -> Any:
         ran = warmset("plan", "llama-3.1-8b", *arguments, "-o", "json")
         assert ran.code == 0, ran.err
-        payload = json.loads(ran.out)
-        jsonschema.validate(payload, json.loads(schema_text("plan")))
-        return payload
+        return ran.valid("plan")
 
     return run
 

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
-from warmset.report.data import schema_text
 from warmset.tiers.disk import DiskStore
 from warmset.tiers.verify import VerifyingStore
 
@@ -24,26 +22,20 @@ def url(tmp_path: Path) -> str:
     return f"file://{tmp_path}"
 
 
-def _valid(name: str, text: str) -> Any:
-    payload = json.loads(text)
-    jsonschema.validate(payload, json.loads(schema_text(name)))
-    return payload
-
-
 def test_ls_and_stats(warmset: Callable, store: DiskStore, url: str) -> None:
     for i in range(5):
         store.put(f"space{i % 2}/k{i}", bytes(1000))
-    found = _valid("tier-ls", warmset("tier", "ls", url, "--limit", 3, "-o", "json").out)
+    found = warmset("tier", "ls", url, "--limit", 3, "-o", "json").valid("tier-ls")
     assert len(found["entries"]) == 3
     assert found["truncated"] is True
     assert all(e["size_bytes"] == 1000 for e in found["entries"])
-    counted = _valid("tier-stats", warmset("tier", "stats", url, "-o", "json").out)
+    counted = warmset("tier", "stats", url, "-o", "json").valid("tier-stats")
     assert (counted["objects"], counted["stored_bytes"]) == (5, 5000)
     assert [(n["name"], n["objects"]) for n in counted["namespaces"]] == [("space0", 3), ("space1", 2)]
     assert sum(a["objects"] for a in counted["ages"]) == 5
     for name in ("kv/aa/0/12/1234", "kv/aa/1/12/1234", "kv/bb/0/12/1234", "loose"):
         store.put(name, bytes(10))
-    counted = _valid("tier-stats", warmset("tier", "stats", url, "-o", "json").out)
+    counted = warmset("tier", "stats", url, "-o", "json").valid("tier-stats")
     spaces = {n["name"]: n["objects"] for n in counted["namespaces"]}
     assert spaces == {"": 1, "kv/aa": 2, "kv/bb": 1, "space0": 3, "space1": 2}
     for name in ("kv/aa/0/12/1234", "kv/aa/1/12/1234", "kv/bb/0/12/1234", "loose"):
@@ -60,7 +52,7 @@ def test_gc_needs_a_bound_and_keeps_the_recent(
     ran = warmset("tier", "gc", url)
     assert (ran.code, ran.out) == (2, "")
     assert "--capacity" in ran.err
-    dry = _valid("tier-gc", warmset("tier", "gc", url, "--capacity", "3000B", "--dry-run", "-o", "json").out)
+    dry = warmset("tier", "gc", url, "--capacity", "3000B", "--dry-run", "-o", "json").valid("tier-gc")
     assert (dry["evicted_objects"], dry["freed_bytes"]) == (2, 2000)
     assert len(list(store.entries())) == 4
     warmset("tier", "gc", url, "--capacity", "3000B")
@@ -77,14 +69,14 @@ def test_verify_finds_a_flipped_bit_and_deletes_only_when_told(
         sealed.put(f"kv/n/k{i}", bytes(20000))
     clean = warmset("tier", "verify", url, "-o", "json")
     assert clean.code == 0
-    assert _valid("tier-verify", clean.out)["corrupt"] == []
+    assert clean.valid("tier-verify")["corrupt"] == []
     path = tmp_path / "kv/n/k1"
     data = bytearray(path.read_bytes())
     data[9000] ^= 4
     path.write_bytes(data)
     dirty = warmset("tier", "verify", url, "-o", "json")
     assert dirty.code == 1
-    assert [c["key"] for c in _valid("tier-verify", dirty.out)["corrupt"]] == ["kv/n/k1"]
+    assert [c["key"] for c in dirty.valid("tier-verify")["corrupt"]] == ["kv/n/k1"]
     assert path.exists()
     assert warmset("tier", "verify", url, "--delete-corrupt").code == 1
     assert not path.exists()
@@ -122,21 +114,21 @@ def test_an_encrypted_store_is_verified_with_and_without_its_key(
         sealed.put(f"kv/n/k{i}", bytes(20000))
     without = warmset("tier", "verify", url, "--delete-corrupt", "-o", "json")
     assert without.code == 0
-    found = _valid("tier-verify", without.out)
+    found = without.valid("tier-verify")
     assert (found["corrupt"], found["unreadable"], found["unopened"]) == ([], [], 3)
     assert found["encodings"] == [{"encoding": "zstd+aes-256-gcm", "objects": 3}]
     assert "encrypted, no key" in found["notes"][0]
     assert "encrypted, no key" in warmset("tier", "verify", url).out
     wrong = warmset("tier", "verify", url, "--delete-corrupt", "--key-file", keys / "wrong", "-o", "json")
     assert wrong.code == 3
-    assert {u["kind"] for u in _valid("tier-verify", wrong.out)["unreadable"]} == {"locked"}
+    assert {u["kind"] for u in wrong.valid("tier-verify")["unreadable"]} == {"locked"}
     right = warmset("tier", "verify", url, "--key-file", keys / "right", "-o", "json")
     assert right.code == 0
-    assert _valid("tier-verify", right.out)["unopened"] == 0
+    assert right.valid("tier-verify")["unopened"] == 0
     monkeypatch.setenv("TIER_KEY", key.hex())
     assert warmset("tier", "verify", url, "--key-env", "TIER_KEY").code == 0
     assert len(list(store.entries())) == 3
-    assert len(_valid("tier-ls", warmset("tier", "ls", url, "-o", "json").out)["entries"]) == 3
+    assert len(warmset("tier", "ls", url, "-o", "json").valid("tier-ls")["entries"]) == 3
     path = tmp_path / "kv/n/k1"
     data = bytearray(path.read_bytes())
     data[-1] ^= 4
@@ -158,7 +150,7 @@ def test_bench_in_every_encoding(warmset: Callable, store: DiskStore, tmp_path: 
     key.write_bytes(bytes(range(32)))
     words = ("tier", "bench", url, "--block", "64KiB", "--objects", 4, "-o", "json", "--quiet")
     for more in (("--compress",), ("--key-file", key), ("--compress", "--key-file", key)):
-        assert _valid("tier-bench", warmset(*words, *more).out)["get"]["bytes_per_second"] > 0
+        assert warmset(*words, *more).valid("tier-bench")["get"]["bytes_per_second"] > 0
     assert list(store.entries()) == []
 
 
@@ -166,7 +158,7 @@ def test_bench_cleans_up_and_compares_with_prefill(warmset: Callable, store: Dis
     ran = warmset("tier", "bench", url, "--block", "64KiB", "--objects", 8, "-o", "json", "--quiet")
     assert ran.code == 0
     assert ran.err == ""
-    measured = _valid("tier-bench", ran.out)
+    measured = ran.valid("tier-bench")
     assert measured["block_bytes"] == 65536
     assert measured["get"]["bytes_per_second"] > 0
     assert measured["break_even"] is None
@@ -193,7 +185,7 @@ def test_break_even_is_where_the_two_times_are_equal() -> None:
 def test_doctor_on_a_healthy_store(warmset: Callable, store: DiskStore, url: str) -> None:
     ran = warmset("tier", "doctor", url, "-o", "json")
     assert ran.code == 0
-    found = _valid("tier-doctor", ran.out)
+    found = ran.valid("tier-doctor")
     assert found["healthy"] is True
     assert [e["name"] for e in found["examinations"]] == [
         "list", "write", "look up", "read back", "clock", "space", "delete",
@@ -210,7 +202,7 @@ def test_doctor_names_what_is_wrong(warmset: Callable, monkeypatch: pytest.Monke
         "-o", "json",
     )  # fmt: skip
     assert ran.code == 1
-    found = _valid("tier-doctor", ran.out)
+    found = ran.valid("tier-doctor")
     assert found["examinations"][0]["status"] == "failed"
     assert "address" in found["examinations"][0]["advice"]
     assert {e["status"] for e in found["examinations"][1:]} == {"skipped"}
@@ -231,7 +223,7 @@ def test_bench_takes_the_prefill_speed_that_plan_estimates(
     words = ("--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--context", "8k", "--chunk-tokens", "1")
     run = warmset("tier", "bench", url, *words, "--objects", "2", "-o", "json")
     assert run.code == 0, run.err
-    estimated = _valid("tier-bench", run.out)["break_even"]["prefill_tokens_per_second"]
+    estimated = run.valid("tier-bench")["break_even"]["prefill_tokens_per_second"]
     plan = warmset(
         *("plan", "llama-3.1-8b", "--gpu", "h100-sxm", "--sessions", "1", "--context", "8k", "-o", "json")
     )

@@ -6,10 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
-
-from warmset.report.data import schema_text
 
 Warmset = Callable[..., Any]
 
@@ -35,8 +32,7 @@ def test_info(warmset: Warmset, trace: Path) -> None:
     ran = warmset("trace", "info", trace, "-o", "json")
     assert ran.code == 0
     assert ran.err == ""
-    found = ran.json()
-    jsonschema.validate(found, json.loads(schema_text("trace-info")))
+    found = ran.valid("trace-info")
     assert (found["requests"], found["accesses"], found["unique_blocks"]) == (4, 10, 5)
     assert (found["block_tokens"], found["span_seconds"]) == (512, 9)
     assert found["total_tokens"] == found["prompt_tokens"] == 5084
@@ -59,8 +55,7 @@ def test_info_in_words(warmset: Warmset, trace: Path, form: str) -> None:
 def test_info_without_times_sessions_or_outputs(warmset: Warmset, tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text('{"input_length": 32, "hash_ids": [1, 2]}\n{"input_length": 48, "hash_ids": [1, 2, 3]}\n')
-    found = warmset("trace", "info", path, "--block-tokens", 16, "-o", "json").json()
-    jsonschema.validate(found, json.loads(schema_text("trace-info")))
+    found = warmset("trace", "info", path, "--block-tokens", 16, "-o", "json").valid("trace-info")
     assert found["span_seconds"] is None
     assert found["output_tokens"] is None
     assert found["output_tokens_per_request"] is None
@@ -76,8 +71,7 @@ def test_bad_lines(warmset: Warmset, trace: Path) -> None:
     assert "line 5: time runs backwards" in ran.err or "line 6" in ran.err
     assert "hint:" in ran.err
     assert ran.out == ""
-    found = warmset("trace", "info", trace, "--skip-bad", "-o", "json").json()
-    jsonschema.validate(found, json.loads(schema_text("trace-info")))
+    found = warmset("trace", "info", trace, "--skip-bad", "-o", "json").valid("trace-info")
     assert found["requests"] == 4
     assert found["skipped_requests"] == 2
     assert {s["first_line"] for s in found["skipped"].values()} == {5, 6}
@@ -87,7 +81,7 @@ def test_convert_keeps_everything(warmset: Warmset, trace: Path, tmp_path: Path)
     middle, last = tmp_path / "m.jsonl.gz", tmp_path / "l.jsonl.zst"
     ran = warmset("trace", "convert", trace, middle, "--to", "warmset", "-o", "json")
     assert ran.code == 0
-    jsonschema.validate(ran.json(), json.loads(schema_text("trace-written")))
+    ran.valid("trace-written")
     assert json.loads(gzip.decompress(middle.read_bytes()).splitlines()[0])["format"] == "warmset.trace/1"
     assert warmset("trace", "convert", middle, last).code == 0
     before = warmset("trace", "info", trace, "-o", "json").json()
