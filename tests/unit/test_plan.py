@@ -42,6 +42,19 @@ def test_twenty_sessions_leave_it_off() -> None:
     assert p.tier.inclusive_bytes == 23 * GIB
 
 
+def test_the_block_that_the_server_keeps_is_no_room_for_sessions() -> None:
+    """vLLM 0.32: `BlockPool(num_gpu_blocks=100)` has 99 free blocks, and a hundredth cannot be allocated."""
+    block = 16 * 131_072
+    exactly = plan(sessions=28)
+    assert exactly.demand.device_bytes == exactly.device.kv_budget_bytes == 28 * GIB
+    assert exactly.device.usable_bytes == 28 * GIB - block
+    assert (exactly.device.sessions, exactly.decision.verdict) == (27, "offload")
+    assert "the last 2.00 MiB hold no session" in exactly.decision.reasons[0]
+    assert plan(sessions=28, hbm_kv_bytes=28 * GIB + block - 1).decision.verdict == "offload"
+    fits = plan(sessions=28, hbm_kv_bytes=28 * GIB + block)
+    assert (fits.device.sessions, fits.decision.verdict) == (28, "leave_off")
+
+
 def test_headroom_is_the_users() -> None:
     assert plan(headroom_ratio=0.0).tier.recommended_bytes == 200 * GIB
     assert plan(headroom_ratio=1.0).tier.recommended_bytes == 400 * GIB

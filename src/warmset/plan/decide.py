@@ -7,7 +7,7 @@ from warmset.hardware import Storage
 from warmset.plan.charge import Charge
 from warmset.plan.host import Placement
 from warmset.plan.record import BreakEven, Decision, Demand, Device, Host, LowerTier
-from warmset.units import format_gib
+from warmset.units import format_bytes, format_gib
 
 # Below this the tier loads slower than the model computes: every hit would cost time.
 _BREAK_EVEN = 1.0
@@ -74,14 +74,26 @@ def decide(
     """
     if device.sessions < 1:
         return Outcome(decision=does_not_fit(demand, device, fixes))
-    if demand.device_bytes <= device.kv_budget_bytes:
+    if demand.device_bytes <= device.usable_bytes:
         return Outcome(decision=_leave_off(demand, device))
+    return weigh(charge, size, placed, host, speeds, stores, _need(demand, device), unified=unified)
+
+
+def _need(demand: Demand, device: Device) -> str:
+    """What the device cannot keep."""
     over = demand.device_bytes - device.kv_budget_bytes
-    need = (
-        f"the warm set takes {format_gib(demand.device_bytes)} and the device holds "
-        f"{format_gib(device.kv_budget_bytes)}: {format_gib(over)} would be computed again"
+    takes = f"the warm set takes {format_gib(demand.device_bytes)}"
+    if over > 0:
+        return (
+            f"{takes} and the device holds {format_gib(device.kv_budget_bytes)}: {format_gib(over)} would be "
+            "computed again"
+        )
+    kept = device.kv_budget_bytes - device.usable_bytes
+    return (
+        f"{takes}, and of the device's {format_gib(device.kv_budget_bytes)} the last {format_bytes(kept)} hold no "
+        f"session: one block is the server's own. {format_bytes(demand.device_bytes - device.usable_bytes)} would be "
+        "computed again, and as much more on the device would hold it"
     )
-    return weigh(charge, size, placed, host, speeds, stores, need, unified=unified)
 
 
 def weigh(

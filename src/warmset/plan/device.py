@@ -62,6 +62,7 @@ def _device(request: PlanRequest, footprint: Footprint, kv_bytes: int, gpu: Acce
         raise InputError(
             f"a device pool of `{kv_bytes:,}` bytes is absurdly large", hint="check the source of the budget"
         )
+    # vLLM's BlockPool takes one block out of every pool as its null block: of N blocks, N - 1 can be allocated.
     usable = max(footprint.pool_blocks(kv_bytes // footprint.world) - 1, 0)
     per_session = footprint.blocks_per_session(request.context_tokens)
     shared_bytes = whole_block_tokens(request, footprint) * (footprint.pool_bytes_per_token or 0)
@@ -69,6 +70,7 @@ def _device(request: PlanRequest, footprint: Footprint, kv_bytes: int, gpu: Acce
     return Device(
         source="hbm_kv",
         kv_budget_bytes=kv_bytes,
+        usable_bytes=usable * footprint.pool_bytes_per_block,
         low_bytes=kv_bytes,
         high_bytes=kv_bytes,
         tokens=footprint.pool_tokens(kv_bytes, request.context_tokens),

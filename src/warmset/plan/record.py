@@ -31,11 +31,13 @@ class Demand:
 class Device:
     """The KV pool of one replica's devices.
 
-    `low_bytes`, `kv_budget_bytes` and `high_bytes` differ only where the budget is an estimate.
+    `low_bytes`, `kv_budget_bytes` and `high_bytes` differ only where the budget is an estimate. `usable_bytes` is what
+    sessions can hold of the budget: whole blocks, without the one that the server keeps to itself.
     """
 
     source: BudgetSource
     kv_budget_bytes: int
+    usable_bytes: int
     low_bytes: int
     high_bytes: int
     tokens: int
