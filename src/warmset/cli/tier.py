@@ -17,15 +17,19 @@ if TYPE_CHECKING:
 
 
 class _Group(click.Group):
-    """Names the command that looks into a store, where an error of one says no more."""
+    """Names the command that looks into a store where one refuses or does not answer."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Like click's."""
         try:
             return super().invoke(ctx)
         except WarmsetError as error:
-            if error.hint is None and error.exit_code == Undecided.exit_code:
-                error.hint = "`warmset tier doctor STORE` tries all that a tier needs, step by step"
+            from warmset.tiers.errors import Denied, Transient
+
+            if isinstance(error, (Denied, Transient)):
+                error.hint = (
+                    f"{error.hint}; `warmset tier doctor STORE` tries all that a tier needs, step by step"
+                )
             raise
 
 

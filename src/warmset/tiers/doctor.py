@@ -7,18 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from warmset.tiers.errors import Deadline, Denied, Full, NotFound, StoreError, Throttled, Unavailable
+from warmset.tiers.errors import Full, NotFound, StoreError
 from warmset.tiers.store import Store
 
 Status = Literal["ok", "warning", "failed", "skipped"]
-
-_ADVICE: dict[type[StoreError], str] = {
-    Denied: "check the credentials and that they may list, read, write and delete below this prefix",
-    Full: "free space, or bound the tier with `capacity_bytes`",
-    Deadline: "the store is reachable but slow: check the network path and the load on the store",
-    Throttled: "the store limits this client: lower the concurrency or raise its limit",
-    Unavailable: "check the address, the port, the scheme (http or https) and that the store runs",
-}
 
 # A lookup that takes longer than this delays every request that misses.
 _SLOW_LOOKUP_SECONDS = 0.05
@@ -48,8 +40,7 @@ def examine(store: Store) -> tuple[Examination, ...]:
         try:
             found.append(action())
         except StoreError as error:
-            advice = next((text for kind, text in _ADVICE.items() if isinstance(error, kind)), error.hint)
-            found.append(Examination(name, "failed", error.message, advice))
+            found.append(Examination(name, "failed", error.message, error.hint))
         return found[-1].status != "failed"
 
     try:
@@ -132,7 +123,7 @@ def _space(store: Store) -> Examination:
     ratio = capacity.free_bytes / capacity.total_bytes
     detail = f"{capacity.free_bytes / 2**30:,.1f} GiB free of {capacity.total_bytes / 2**30:,.1f} GiB"
     if ratio < 0.05:
-        return Examination("space", "warning", detail, _ADVICE[Full])
+        return Examination("space", "warning", detail, Full.fix)
     return Examination("space", "ok", detail)
 
 

@@ -1,0 +1,80 @@
+"""Whatever a store answers, the command says what to do about it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from warmset.cli import tier, tier_bench
+from warmset.tiers import errors
+from warmset.tiers.errors import StoreError
+from warmset.tiers.memory import MemoryStore
+from warmset.tiers.store import Entry
+
+
+def _kinds(of: type[StoreError]) -> Iterator[type[StoreError]]:
+    for kind in of.__subclasses__():
+        yield kind
+        yield from _kinds(kind)
+
+
+KINDS = tuple(_kinds(StoreError))
+# What is asked of a store that does not answer is answered by its doctor.
+DOCTOR = {errors.Denied, errors.Transient, errors.Throttled, errors.Unavailable, errors.Deadline}
+COMMANDS = (
+    ("ls",),
+    ("stats",),
+    ("gc", "--capacity", "1GiB"),
+    ("verify",),
+    ("bench", "--block", "4096B", "--objects", "2"),
+)
+
+
+class Refusing(MemoryStore):
+    """Answers every question with the same error."""
+
+    def __init__(self, error: StoreError) -> None:
+        super().__init__()
+        self._error = error
+
+    def entries(self, prefix: str = "") -> Iterator[Entry]:
+        raise self._error
+
+    def put(self, key: str, *parts: Any) -> None:
+        raise self._error
+
+
+def test_every_kind_has_a_fix_of_its_own() -> None:
+    assert len(KINDS) >= 10
+    said = [kind("what happened").hint for kind in KINDS]
+    assert all(said)
+    assert len(set(said)) == len(said)
+    assert errors.Denied("x", hint="a better one").hint == "a better one"
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_a_command_passes_it_on(
+    warmset: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type[StoreError],
+    words: tuple[str, ...],
+) -> None:
+    for module in (tier, tier_bench):
+        monkeypatch.setattr(module, "open_url", lambda **_: Refusing(kind("it did not work")))
+    ran = warmset("tier", words[0], "file:///kv", *words[1:])
+    assert (ran.code, ran.out) == (3, "")
+    error = ran.err[ran.err.index("error: ") :]
+    assert error.startswith(f"error: it did not work\n\nhint: {kind.fix}")
+    assert ("`warmset tier doctor STORE`" in error) == (kind in DOCTOR)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_the_doctor_gives_the_same_advice(
+    warmset: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, kind: type[StoreError]
+) -> None:
+    monkeypatch.setattr(tier, "open_url", lambda **_: Refusing(kind("it did not work")))
+    ran = warmset("tier", "doctor", "file:///kv", "-o", "json")
+    assert ran.code == 1
+    first = ran.json()["examinations"][0]
+    assert (first["status"], first["detail"], first["advice"]) == ("failed", "it did not work", kind.fix)
