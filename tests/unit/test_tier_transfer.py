@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import pytest
 
@@ -366,6 +367,44 @@ def test_a_late_read_cannot_touch_a_slot_that_was_given_away() -> None:
     assert bench.slot(2) == b"\67" * BLOCK
     bench.transfers.load(2, ["a"], [3])
     assert bench.outcome().success, "a replaced thread serves on"
+    bench.transfers.shutdown()
+
+
+def test_a_job_that_ends_between_a_copy_and_its_report_does_not_count_the_block() -> None:
+    class Lingering(VerifyingStore):
+        gate = threading.Event()
+
+        @contextmanager
+        def verified(self, key: str, max_bytes: int) -> Iterator[memoryview]:
+            with super().verified(key, max_bytes) as payload:
+                yield payload
+            self.gate.wait(30)
+
+    now = [0.0]
+    store = Lingering(MemoryStore())
+    store.put("a", b"\1" * BLOCK)
+    bench = Bench(store, load_deadline_seconds=1.0, clock=lambda: now[0])
+    bench.transfers.load(1, ["a"], [2])
+    eventually(lambda: bench.slot(2) == b"\1" * BLOCK)
+    now[0] = 2.0
+    outcome = bench.outcome()
+    assert outcome.expired
+    assert (outcome.done, outcome.moved_bytes) == ((), 0)
+    store.gate.set()
+    bench.transfers.shutdown()
+
+
+def test_a_thread_that_just_came_back_does_not_hang() -> None:
+    class Stale(dict[threading.Thread, tuple[float, bool]]):
+        def copy(self) -> dict[threading.Thread, tuple[float, bool]]:
+            return dict.fromkeys(bench.transfers._workers[True]._threads, (0.0, True))
+
+    blamed: list[int] = []
+    bench = Bench(MemoryStore(), on_expired=lambda: blamed.append(1))
+    bench.transfers._busy = Stale()
+    bench.transfers.finished()
+    assert bench.transfers.hanging == 0
+    assert blamed == []
     bench.transfers.shutdown()
 
 

@@ -3,6 +3,8 @@
 import errno
 import os
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,9 @@ from warmset.tiers.buffers import BufferPool
 from warmset.tiers.conformance import StoreConformance
 from warmset.tiers.disk import DiskStore
 from warmset.tiers.errors import Full
+from warmset.tiers.memory import MemoryStore
 from warmset.tiers.store import Store
+from warmset.tiers.verify import VerifyingStore
 from warmset.tiers.whole_files import WholeFiles
 
 OPEN, LINK = os.open, os.link
@@ -131,6 +135,26 @@ def test_folders_that_vanish_are_made_again(way: str, tmp_path: Path) -> None:
     assert _tree(tmp_path) == {"a/b": b"three"}
 
 
+def test_a_folder_that_vanishes_while_a_file_is_opened_in_it_is_made_again(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, opened, answers = WholeFiles(tmp_path / "u"), os.open, [errno.EPERM]
+
+    def going(path: str, *more: int) -> int:
+        # ext4, of a folder that is removed between the look-up of its path and the new file in it.
+        if answers:
+            code = answers.pop()
+            raise OSError(code, os.strerror(code))
+        return opened(path, *more)
+
+    monkeypatch.setattr(os, "open", going)
+    files.write(str(tmp_path / "a" / "b"), _views(b"x"))
+    answers += [errno.EACCES]
+    with pytest.raises(PermissionError):
+        files.write(str(tmp_path / "a" / "c"), _views(b"x"))
+    assert _tree(tmp_path) == {"a/b": b"x"}
+
+
 def test_a_folder_is_no_file(way: str, tmp_path: Path) -> None:
     files = WholeFiles(tmp_path / "u")
     (tmp_path / "b").mkdir()
@@ -148,6 +172,48 @@ def test_a_full_disk_is_told_as_such(way: str, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(os, "writev", full)
     with pytest.raises(Full):
         store.put("k", b"data")
+    assert _tree(tmp_path) == {}
+
+
+@pytest.mark.parametrize("full", ["of bytes", "of files"])
+def test_a_store_on_a_full_disk_opens_so_that_room_can_be_made(
+    way: str, full: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = bytes(8192)
+    first = DiskStore(tmp_path)
+    first.put("k", page)
+    left = tmp_path / ".unfinished" / "someone"
+    left.write_bytes(page)
+    os.utime(left, (0, 0))
+    opened = os.open
+
+    def no_room(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def no_new_file(path: str, flags: int, *more: int) -> int:
+        if flags & os.O_CREAT or flags & os.O_TMPFILE == os.O_TMPFILE:
+            no_room()
+        return opened(path, flags, *more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, *(("write", no_room) if full == "of bytes" else ("open", no_new_file)))
+        patch.setattr(os, "writev", no_room)
+        store = DiskStore(tmp_path)
+        assert not left.exists(), "what is abandoned takes the room"
+        if full == "of bytes":
+            assert store.properties == first.properties, "direct I/O is not given up for it"
+        with pytest.raises(Full):
+            store.put("l", page)
+        assert [entry.key for entry in store.entries()] == ["k"]
+        store.delete(["k"])
+    store.put("l", page)
+    assert _tree(tmp_path) == {"l": page}
+
+
+def test_deleting_what_is_a_folder_is_no_error(tmp_path: Path) -> None:
+    store = DiskStore(tmp_path)
+    store.put("a/b", b"x")
+    store.delete(["a", "a/b", "a/b/c"])
     assert _tree(tmp_path) == {}
 
 
@@ -178,3 +244,36 @@ def test_the_pool_keeps_no_more_than_it_may() -> None:
     assert pool._idle_bytes == 2 * 8192
     again = [pool.lend(8192) for _ in range(3)]
     assert len({id(buffer.__enter__().obj) for buffer in again}) == 3
+
+
+def test_a_buffer_that_is_not_kept_may_still_be_looked_at() -> None:
+    store = VerifyingStore(MemoryStore(), pool=BufferPool(keep_bytes=0))
+    store.put("k", b"x" * 8192)
+    with store.verified("k", 8192) as payload:
+        pass
+    assert bytes(payload) == b"x" * 8192
+    buffer = bytearray(8192)
+    assert store.get("k", memoryview(buffer)) == 8192
+    assert buffer == b"x" * 8192
+
+
+def test_no_buffer_is_lent_twice_at_once() -> None:
+    pool, errors = BufferPool(keep_bytes=16 * 4096, rotate_bytes=8 * 4096), []
+
+    def borrow(mark: int) -> None:
+        for turn in range(300):
+            with pool.lend(1 + 4096 * (turn % 3)) as view:
+                view[:] = bytes([mark]) * view.nbytes
+                time.sleep(0)
+                if bytes(view) != bytes([mark]) * view.nbytes or pool._idle_bytes > 16 * 4096:
+                    errors.append(mark)
+
+    threads = [threading.Thread(target=borrow, args=(mark,)) for mark in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    idle = {size: len(buffers) for size, buffers in pool._idle.items()}
+    assert pool._idle_bytes == sum(size * count for size, count in idle.items())
+    assert pool._made == idle, "none is missed"

@@ -57,9 +57,9 @@ class BufferPool:
             if self._idle_bytes + size <= self._keep_bytes:
                 self._idle.setdefault(size, deque()).append(pages)
                 self._idle_bytes += size
-                return
-            self._made[size] -= 1
-        pages.close()
+            else:
+                # Not closed: views of it that are still about would forbid that. It goes when the last of them does.
+                self._made[size] -= 1
 
 
 def copy_bytes(target: memoryview, source: memoryview) -> None:

@@ -31,8 +31,8 @@ class DiskStore:
 
     `direct` opens files with O_DIRECT where the file system takes it: KV blocks are large and read once, and the page
     cache would hold a second copy of what RAM already holds. Buffers that are not page-aligned go through the
-    page cache instead. `fsync` makes every put durable against a power cut; without it a cut may lose
-    recent objects, but rename order keeps a torn one from appearing on journalling file systems.
+    page cache instead. `fsync` makes every put durable against a power cut. Without it a cut may lose recent objects,
+    or leave those empty that went through the page cache; VerifyingStore finds such ones corrupt.
     """
 
     def __init__(self, root: str | Path, *, direct: bool = True, fsync: bool = False) -> None:
@@ -92,7 +92,7 @@ class DiskStore:
         """See Store.delete."""
         for key in keys:
             path = self._path(key)
-            with _classified(path), suppress(FileNotFoundError, NotADirectoryError):
+            with _classified(path), suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 os.unlink(path)
 
     def touch(self, keys: Sequence[str]) -> None:
@@ -186,8 +186,10 @@ def _takes_direct_io(folder: Path) -> bool:
     """Whether files in `folder` can be written with O_DIRECT; overlay and network file systems may not."""
     probe = folder / f"probe-{secrets.token_hex(8)}"
     page = mmap(-1, PAGESIZE)
+    opened = False
     try:
         descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_DIRECT | os.O_CLOEXEC, 0o640)
+        opened = True
         try:
             return os.write(descriptor, page) == PAGESIZE
         finally:
@@ -195,6 +197,9 @@ def _takes_direct_io(folder: Path) -> bool:
     except OSError as error:
         if error.errno == errno.EINVAL:
             return False
+        if _KINDS.get(error.errno or 0) is Full:
+            # A full disk must not keep a store from being opened, or nobody could make room on it.
+            return opened
         raise
     finally:
         page.close()

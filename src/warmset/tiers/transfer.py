@@ -65,6 +65,10 @@ class _Job:
     closed: bool = False
 
 
+# Moves one block of a job, and says how many bytes that took; None if it was not moved.
+_Action = Callable[[_Job, str, int], int | None]
+
+
 class Transfers:
     """Loads go before stores and never wait behind them.
 
@@ -102,6 +106,7 @@ class Transfers:
         }
         # When each thread's present call into the store began.
         self._busy: dict[threading.Thread, tuple[float, bool]] = {}
+        self._busy_lock = threading.Lock()
         # Jobs that have not ended. Those of one direction share a deadline: the first in its row is the first overdue.
         self._open: dict[bool, dict[int, _Job]] = {True: {}, False: {}}
         # Jobs whose last block is done, from the threads that did it: looking through all open ones at every step
@@ -199,8 +204,14 @@ class Transfers:
         """Replace the threads whose call has not come back for a deadline. Only such a call says that the store hangs:
         a job that is merely too large for its deadline says nothing."""
         now = self._clock()
-        for thread, (began_at, is_load) in self._busy.copy().items():
-            if now - began_at > self._deadlines[is_load] and self._workers[is_load].give_up(thread):
+        for thread, call in self._busy.copy().items():
+            began_at, is_load = call
+            if now - began_at <= self._deadlines[is_load]:
+                continue
+            with self._busy_lock:
+                # Unless it came back just now: its thread is free, and would count as hanging until its next task.
+                gave_up = self._busy.get(thread) is call and self._workers[is_load].give_up(thread)
+            if gave_up:
                 self._on_expired()
 
     def _submit(self, job_id: int, is_load: bool, keys: Sequence[str], slots: Sequence[int]) -> None:
@@ -241,14 +252,14 @@ class Transfers:
         for key, slot in blocks:
             self._run_block(job, key, slot, action)
 
-    def _run_block(self, job: _Job, key: str, slot: int, action: Callable[[_Job, str, int], bool]) -> None:
+    def _run_block(self, job: _Job, key: str, slot: int, action: _Action) -> None:
         if job.closed:
             return
         me = threading.current_thread()
         self._busy[me] = (self._clock(), job.is_load)
-        done = False
+        moved_bytes: int | None = None
         try:
-            done = action(job, key, slot)
+            moved_bytes = action(job, key, slot)
         except (Corrupt, TooLarge):
             # An object that is too large for a block is no block either: left there, it would never be replaced.
             self._count("corrupt")
@@ -263,45 +274,44 @@ class Transfers:
         except Exception:  # noqa: BLE001 - every job ends in an outcome; this block's is failure
             self._count("failed")
         finally:
-            del self._busy[me]
+            with self._busy_lock:
+                del self._busy[me]
             with job.lock:
                 if not job.closed:
-                    if done:
+                    if moved_bytes is not None:
                         job.done.append(key)
+                        job.moved_bytes += moved_bytes
                     job.remaining -= 1
                     if job.remaining == 0:
                         self._moved.put(job)
 
-    def _load_block(self, job: _Job, key: str, slot: int) -> bool:
+    def _load_block(self, job: _Job, key: str, slot: int) -> int | None:
         with self._store.verified(key, self._block_bytes) as payload:
             if payload.nbytes != self._block_bytes:
                 raise Corrupt(f"object `{key}` has {payload.nbytes} bytes, a block {self._block_bytes}")
             with job.lock:
                 if job.closed:
-                    return False
+                    return None
                 copy_bytes(self._row(slot), payload)
-                job.moved_bytes += payload.nbytes
         self._count("loaded")
-        return True
+        return self._block_bytes
 
-    def _store_block(self, in_store: Callable[[str], bool], job: _Job, key: str, slot: int) -> bool:
+    def _store_block(self, in_store: Callable[[str], bool], job: _Job, key: str, slot: int) -> int | None:
         with self._storing_lock:
             if key in self._storing:
                 # Another request stores the same block at this moment; whether that works is not known yet.
                 self._count("already_stored")
-                return False
+                return None
             self._storing.add(key)
         try:
             if in_store(key):
                 self._count("already_stored")
-                return True
+                return 0
             # From the slot itself: it is the job's as long as the job is open.
             if not self._store.put_while(lambda: not job.closed, key, self._row(slot)):
-                return False
+                return None
             self._count("stored")
-            with job.lock:
-                job.moved_bytes += self._block_bytes
-            return True
+            return self._block_bytes
         finally:
             with self._storing_lock:
                 self._storing.discard(key)

@@ -1,5 +1,6 @@
 """Files that appear under their names whole or not at all, also when their writer is killed in the middle."""
 
+import errno
 import itertools
 import os
 import secrets
@@ -42,8 +43,10 @@ class WholeFiles:
         flags |= os.O_WRONLY | os.O_CLOEXEC
         try:
             self._write(path, folder, views, flags)
-        except FileNotFoundError:
-            # Someone removed a folder since it was made.
+        except OSError as error:
+            # Someone removed a folder since it was made; ext4 says EPERM of one that goes at this moment.
+            if error.errno not in (errno.ENOENT, errno.EPERM):
+                raise
             for gone in (folder, self._folder):
                 os.makedirs(gone, exist_ok=True)
             self._write(path, folder, views, flags)
@@ -133,14 +136,10 @@ class WholeFiles:
                         os.unlink(item.path)
 
     def _file_system_time(self) -> float:
-        """Now by the file server's clock, which stamps the files, not by ours."""
-        probe = Path(self._unfinished())
-        probe.touch()
-        try:
-            return probe.stat().st_mtime
-        finally:
-            with suppress(OSError):
-                probe.unlink()
+        """Now by the file server's clock, which stamps the files, not by ours; no new file, for which a full disk has
+        no room."""
+        os.utime(self._folder)
+        return os.stat(self._folder).st_mtime
 
 
 def _give_name(descriptor: int, path: str) -> None:
