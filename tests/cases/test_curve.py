@@ -1,10 +1,10 @@
 """Reported access patterns: what the simulation must say about each, by the row's id."""
 
 from collections.abc import Sequence
-from itertools import chain
 
 import numpy as np
 
+from small_trace import small_trace
 from warmset.curves import in_chunks, lru_curve, simulate, two_tiers
 from warmset.traces import Trace
 
@@ -19,18 +19,7 @@ def _trace(requests: Sequence[Sequence[object]], block_tokens: int = 16, tokens:
             parent = ids.setdefault((parent, name), len(ids))
             chain_of.append(parent)
         blocks.append(chain_of)
-    lengths = np.array([len(r) for r in requests])
-    return Trace(
-        np.array(list(chain.from_iterable(blocks)), dtype=np.int64),
-        np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
-        np.arange(len(requests), dtype=np.float64),
-        np.array(tokens or lengths * block_tokens, dtype=np.int64),
-        np.full(len(requests), -1, dtype=np.int64),
-        None,
-        block_tokens,
-        None,
-        len(ids),
-    )
+    return small_trace(blocks, block_tokens, tokens)
 
 
 def _share(trace: Trace, capacity: int) -> float:

@@ -2,9 +2,9 @@
 
 import random
 
-import numpy as np
 import pytest
 
+from small_trace import small_trace
 from warmset.curves.policies import simulate
 from warmset.traces import Trace
 
@@ -20,28 +20,15 @@ def random_trace(seed: int, requests: int = 400, longest: int = 12) -> Trace:
     """Paths in a random tree; popular branches, growing sessions, and one-time requests."""
     rng = random.Random(seed)
     ids: dict[tuple[int, ...], int] = {}
-    flat: list[int] = []
-    lengths: list[int] = []
+    prompts: list[list[int]] = []
     for number in range(requests):
         kind = rng.random()
         if kind < 0.3:
             path = [10**6 + number] + [0] * rng.randrange(longest)
         else:
             path = [min(int(rng.expovariate(0.4)), 30) for _ in range(rng.randint(1, longest))]
-        keys = [ids.setdefault(tuple(path[: d + 1]), len(ids)) for d in range(len(path))]
-        flat += keys
-        lengths.append(len(keys))
-    return Trace(
-        block_ids=np.array(flat, dtype=np.int32),
-        offsets=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
-        arrival_seconds=np.arange(requests, dtype=np.float64),
-        input_tokens=np.array(lengths, dtype=np.int64) * 16,
-        output_tokens=np.full(requests, -1, dtype=np.int64),
-        session_ids=None,
-        block_tokens=16,
-        tokens_per_block=None,
-        unique_blocks=len(ids),
-    )
+        prompts.append([ids.setdefault(tuple(path[: d + 1]), len(ids)) for d in range(len(path))])
+    return small_trace(prompts)
 
 
 def vllm_hit_blocks(trace: Trace, policy: str, capacity: int) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from small_trace import small_trace
 from warmset.curves.exact import lru_curve
 from warmset.curves.policies import simulate
 from warmset.curves.policies.simulate import access_tokens
@@ -23,29 +24,16 @@ def traces(draw: st.DrawFn) -> Trace:
     branching = draw(st.integers(1, 3))
     paths = draw(st.lists(st.lists(st.integers(0, branching - 1), max_size=8), min_size=1, max_size=40))
     ids: dict[tuple[int, ...], int] = {}
-    flat, lengths, tokens = [], [], []
+    requests, tokens = [], []
     for path in paths:
-        for depth in range(1, len(path) + 1):
-            flat += [ids.setdefault(tuple(path[:depth]), len(ids))]
-        lengths.append(len(path))
+        requests.append([ids.setdefault(tuple(path[:depth]), len(ids)) for depth in range(1, len(path) + 1)])
         # Full, with a partial last block, or with prompt tokens that no block covers.
         tokens.append(max(0, BLOCK * len(path) + draw(st.integers(-BLOCK + 1, BLOCK))))
-    if not flat:
-        flat, lengths[0], tokens[0] = [0], 1, BLOCK
-        ids[()] = 0
-    trace = Trace(
-        block_ids=np.array(flat, dtype=np.int32),
-        offsets=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
-        arrival_seconds=np.full(len(lengths), np.nan),
-        input_tokens=np.array(tokens, dtype=np.int64),
-        output_tokens=np.full(len(lengths), -1, dtype=np.int64),
-        session_ids=None,
-        block_tokens=BLOCK,
-        tokens_per_block=None,
-        unique_blocks=len(ids),
-    )
+    if not ids:
+        requests[0], tokens[0] = [0], BLOCK
+    trace = small_trace(requests, BLOCK, tokens)
     if draw(st.booleans()):
-        sizes = draw(st.lists(st.integers(0, BLOCK), min_size=len(flat), max_size=len(flat)))
+        sizes = draw(st.lists(st.integers(0, BLOCK), min_size=trace.accesses, max_size=trace.accesses))
         trace = replace(trace, tokens_per_block=np.array(sizes, dtype=np.int32))
     return trace
 
@@ -173,16 +161,5 @@ def best_possible(requests: list[list[int]], capacity: int) -> int:
 def test_nothing_hits_more_blocks_than_the_clairvoyant_policy(paths: list[list[int]], capacity: int) -> None:
     ids: dict[tuple[int, ...], int] = {}
     requests = [[ids.setdefault(tuple(p[: d + 1]), len(ids)) for d in range(len(p))] for p in paths]
-    lengths = np.array([len(r) for r in requests])
-    trace = Trace(
-        block_ids=np.array([block for r in requests for block in r], dtype=np.int32),
-        offsets=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
-        arrival_seconds=np.full(len(requests), np.nan),
-        input_tokens=lengths * BLOCK,
-        output_tokens=np.full(len(requests), -1, dtype=np.int64),
-        session_ids=None,
-        block_tokens=BLOCK,
-        tokens_per_block=None,
-        unique_blocks=len(ids),
-    )
+    trace = small_trace(requests, BLOCK)
     assert simulate(trace, "optimal", [capacity], weight="blocks") == [best_possible(requests, capacity)]

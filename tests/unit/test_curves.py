@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from small_trace import small_trace
 from warmset.curves.chunks import chunked_curve, in_chunks
 from warmset.curves.exact import lru_curve
 from warmset.curves.policies import simulate
@@ -214,17 +215,17 @@ def test_pinned_by_one_request_at_a_time_is_plain_lru(trace_of) -> None:  # type
 
 
 def test_the_last_request_of_an_unchained_trace_is_refused() -> None:
-    trace = _tiny([[0, 1, 2], [0, 2]])
+    trace = small_trace([[0, 1, 2], [0, 2]])
     with pytest.raises(InputError, match="request `1`"):
         lru_curve(trace)
     with pytest.raises(InputError, match="request `1`"):
-        lru_curve(_tiny([[0, 1], [1, 0]]))
+        lru_curve(small_trace([[0, 1], [1, 0]]))
     with pytest.raises(InputError, match="request `0`"):
-        lru_curve(_tiny([[0, 0]]))
+        lru_curve(small_trace([[0, 0]]))
 
 
 def test_figures_that_mean_nothing_are_refused() -> None:
-    trace = _tiny([[0, 1], [0, 1, 2]])
+    trace = small_trace([[0, 1], [0, 1, 2]])
     curve = lru_curve(trace)
     for capacity in (-1, 2**60):
         with pytest.raises(InputError, match=f"`{capacity}`"):
@@ -237,19 +238,4 @@ def test_figures_that_mean_nothing_are_refused() -> None:
     with pytest.raises(InputError, match="`arcc`"):
         simulate(trace, "arcc", [1])
     with pytest.raises(InputError, match="no block accesses"):
-        lru_curve(_tiny([[]]))
-
-
-def _tiny(chains: list[list[int]]) -> Trace:
-    lengths = [len(c) for c in chains]
-    return Trace(
-        block_ids=np.array([b for c in chains for b in c], dtype=np.int32),
-        offsets=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
-        arrival_seconds=np.arange(len(chains), dtype=np.float64),
-        input_tokens=np.array([16 * n for n in lengths], dtype=np.int64),
-        output_tokens=np.zeros(len(chains), dtype=np.int64),
-        session_ids=None,
-        block_tokens=16,
-        tokens_per_block=None,
-        unique_blocks=len({b for c in chains for b in c}),
-    )
+        lru_curve(small_trace([[]]))
