@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import socket
 import subprocess
 import time
 import urllib.parse
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from warmset.lab.server import free_port
 
 
 def tool(name: str) -> str:
@@ -43,9 +44,7 @@ def prometheus(folder: Path, openmetrics: str) -> Iterator[str]:
     )
     assert made.returncode == 0, made.stderr
     (folder / "prometheus.yml").write_text("global: {scrape_interval: 15s}\n")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     server = subprocess.Popen(
         [
             tool("prometheus"),

@@ -53,23 +53,26 @@ class Recorded:
     whole: tuple
 
 
+def _recorder(path):
+    return {
+        "kv_connector": "TrafficRecorder",
+        "kv_connector_module_path": "warmset.vllm.recorder",
+        "kv_role": "kv_both",
+        "kv_connector_extra_config": {"path": str(path)},
+    }
+
+
 @pytest.fixture(scope="module")
 def recorded(vllm, tmp_path_factory):
     home = tmp_path_factory.mktemp("recorder")
     path = home / "traffic.jsonl.gz"
     shape = ModelShape()
     size = shape.kv_bytes_per_block(BLOCK)
-    recorder = {
-        "kv_connector": "TrafficRecorder",
-        "kv_connector_module_path": "warmset.vllm.recorder",
-        "kv_role": "kv_both",
-        "kv_connector_extra_config": {"path": str(path)},
-    }
     both = {
         "kv_connector": "MultiConnector",
         "kv_role": "kv_both",
         "kv_connector_extra_config": {
-            "connectors": [recorder, transfer_config("native", HostTier(TIER, size))]
+            "connectors": [_recorder(path), transfer_config("native", HostTier(TIER, size))]
         },
     }
     model = write_model(home / "model", shape)
@@ -189,16 +192,10 @@ MOONCAKE = """
 def test_the_life_of_a_server_with_the_recorder_alone(vllm, tmp_path, attention):
     path, shape = tmp_path / "traffic.jsonl.gz", ModelShape(attention=attention)
     size = shape.kv_bytes_per_block(BLOCK)
-    recorder = {
-        "kv_connector": "TrafficRecorder",
-        "kv_connector_module_path": "warmset.vllm.recorder",
-        "kv_role": "kv_both",
-        "kv_connector_extra_config": {"path": str(path)},
-    }
     model = write_model(tmp_path / "model", shape)
     key = ("--api-key", KEY.removeprefix("Bearer "))
     server = VllmServer(
-        *(sys.executable, model, DEVICE, BLOCK, size * (DEVICE + 1), 2048, 8, recorder),
+        *(sys.executable, model, DEVICE, BLOCK, size * (DEVICE + 1), 2048, 8, _recorder(path)),
         arguments=key,
         environment=ONE,
     )

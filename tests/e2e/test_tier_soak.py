@@ -22,6 +22,7 @@ import pytest
 
 from e2e import faulty_s3 as s3
 from e2e.processes import held_by, left_in_shared_memory, processes_of
+from e2e.tiered import transfer_config
 from warmset.lab.model import ModelShape, write_model
 from warmset.lab.server import Running, VllmServer, running
 
@@ -69,29 +70,16 @@ def _serve(model: Path, tmp_path: Path, name: str, transfer: dict[str, Any] | No
 
 def _tier(endpoint: str) -> dict[str, Any]:
     chunk = SHAPE.kv_bytes_per_block(BLOCK_TOKENS)
-    return {
-        "kv_connector": "OffloadingConnector",
-        "kv_role": "kv_both",
-        "kv_load_failure_policy": "recompute",
-        "kv_connector_extra_config": {
-            "spec_name": "AnyDeviceOffloadingSpec",
-            "spec_module_path": "warmset.vllm.offloading",
-            # A tenth of the prompts fit into RAM; all of them into the store, and some more.
-            "cpu_bytes_to_use": chunk * PROMPT_BLOCKS * PROMPTS // 10,
-            "secondary_tiers": [
-                {
-                    "type": "WarmsetTier",
-                    "module_path": "warmset.vllm.tier",
-                    "store": f"s3://{s3.BUCKET}/soak",
-                    "endpoint": endpoint,
-                    "capacity_bytes": (chunk + 4096) * PROMPT_BLOCKS * PROMPTS * 3 // 4,
-                    "lookup_deadline_seconds": DEADLINE_SECONDS,
-                    "load_deadline_seconds": DEADLINE_SECONDS,
-                    "store_deadline_seconds": 10.0,
-                }
-            ],
-        },
-    }
+    return transfer_config(
+        # A tenth of the prompts fit into RAM; all of them into the store, and some more.
+        chunk * PROMPT_BLOCKS * PROMPTS // 10,
+        f"s3://{s3.BUCKET}/soak",
+        endpoint=endpoint,
+        capacity_bytes=(chunk + 4096) * PROMPT_BLOCKS * PROMPTS * 3 // 4,
+        lookup_deadline_seconds=DEADLINE_SECONDS,
+        load_deadline_seconds=DEADLINE_SECONDS,
+        store_deadline_seconds=10.0,
+    )
 
 
 @dataclass

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from e2e.processes import processes_of
+from e2e.tiered import transfer_config
 from warmset.lab.model import ModelShape, write_model
 from warmset.lab.server import Running, VllmServer, free_port, running
 
@@ -35,27 +36,9 @@ def _prompt(seed: int) -> list[int]:
 @contextmanager
 def _serve(model: Path, tmp_path: Path, store: str, *arguments: str, **tier: Any) -> Iterator[Running]:
     chunk = SHAPE.kv_bytes_per_block(BLOCK_TOKENS)
-    transfer = {
-        "kv_connector": "OffloadingConnector",
-        "kv_role": "kv_both",
-        "kv_load_failure_policy": "recompute",
-        "kv_connector_extra_config": {
-            "spec_name": "AnyDeviceOffloadingSpec",
-            "spec_module_path": "warmset.vllm.offloading",
-            # Room for two prompts: the third sends the first to the store alone.
-            "cpu_bytes_to_use": chunk * PROMPT_BLOCKS * 2,
-            "secondary_tiers": [
-                {
-                    "type": "WarmsetTier",
-                    "module_path": "warmset.vllm.tier",
-                    "store": store,
-                    "lookup_deadline_seconds": DEADLINE_SECONDS,
-                    "load_deadline_seconds": DEADLINE_SECONDS,
-                    **tier,
-                }
-            ],
-        },
-    }
+    deadlines = {"lookup_deadline_seconds": DEADLINE_SECONDS, "load_deadline_seconds": DEADLINE_SECONDS}
+    # Room for two prompts: the third sends the first to the store alone.
+    host_bytes = chunk * PROMPT_BLOCKS * 2
     blocks = PROMPT_BLOCKS + 8
     server = VllmServer(
         python=sys.executable,
@@ -65,7 +48,7 @@ def _serve(model: Path, tmp_path: Path, store: str, *arguments: str, **tier: Any
         kv_cache_bytes=blocks * chunk,
         max_context_tokens=(blocks - 2) * BLOCK_TOKENS,
         concurrency=1,
-        transfer=transfer,
+        transfer=transfer_config(host_bytes, store, **{**deadlines, **tier}),
         arguments=arguments,
         environment={"XDG_CACHE_HOME": str(tmp_path / "cache"), "TIER_KEY": "5a" * 32},
     )
