@@ -1,8 +1,13 @@
 """Where `warmset` and `python -m warmset` begin: Ctrl-C is quiet from here on, also while the command is imported."""
 
 # What comes before `main` is not guarded: nothing that takes time is imported here, nor by the package itself.
+import _thread
 import os
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 
 def main() -> int:
@@ -19,6 +24,7 @@ def main() -> int:
 
         if heard:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            sys.unraisablehook = _lost
         code = command()
         if heard:
             signal.signal(signal.SIGINT, _leave)
@@ -31,6 +37,15 @@ def _leave(*_: object) -> int:
     """End at once, as every interrupted command ends."""
     os.write(2, b"\nerror: interrupted\n")  # below the `^C` of the terminal, as click does
     os._exit(130)
+
+
+def _lost(what: "UnraisableHookArgs") -> None:
+    """Press Ctrl-C once more where Python must drop it: in a finaliser, or as an import lets go of its lock."""
+    if what.exc_type is KeyboardInterrupt:
+        # From another thread: here it would be dropped again.
+        _thread.start_new_thread(_thread.interrupt_main, ())
+    else:
+        sys.__unraisablehook__(what)
 
 
 if __name__ == "__main__":

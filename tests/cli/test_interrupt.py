@@ -65,6 +65,24 @@ def test_at_any_time() -> None:
     assert interrupted > 5
 
 
+def test_where_python_drops_it(tmp_path: Path) -> None:
+    """Whatever is raised in the callback of a weak reference is only printed; an import has one for its lock."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import signal, sys, weakref\n"
+        "class Lock: pass\n"
+        "def hook(event, arguments):\n"
+        "    if event == 'import' and arguments[0] == 'warmset.api':\n"
+        "        lock = Lock()\n"
+        "        kept = weakref.ref(lock, lambda _: signal.raise_signal(signal.SIGINT))\n"
+        "        del lock\n"
+        "sys.addaudithook(hook)\n",
+        encoding="utf-8",
+    )
+    process = _start(_PLAN, PYTHONPATH=str(tmp_path))
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err.strip()) == _SAID
+
+
 @pytest.mark.parametrize("moment", ["warmset.cli.main", "warmset.api"])
 def test_a_job_in_the_background_does_not_hear_it(tmp_path: Path, moment: str) -> None:
     (tmp_path / "sitecustomize.py").write_text(
