@@ -1,6 +1,8 @@
 """Whatever a store answers, the command says what to do about it."""
 
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
@@ -78,3 +80,31 @@ def test_the_doctor_gives_the_same_advice(
     assert ran.code == 1
     first = ran.json()["examinations"][0]
     assert (first["status"], first["detail"], first["advice"]) == ("failed", "it did not work", kind.fix)
+
+
+class Nowhere(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(404)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_bucket_that_is_not_there(warmset: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("obstore")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    server = HTTPServer(("127.0.0.1", 0), Nowhere)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        ran = warmset(
+            *("tier", "ls", "s3://no-such/kv", "--endpoint", f"http://127.0.0.1:{server.server_port}"),
+            *("--region", "x", "--timeout", "2s"),
+        )
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert (ran.code, ran.out) == (3, "")
+    assert "hint: check that the bucket exists" in ran.err

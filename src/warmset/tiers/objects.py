@@ -206,6 +206,9 @@ class ObjectStore:
                 return Throttled(words)
             if code == 507:
                 return Full(words)
+            if code == 404:
+                # An object that is not there is a FileNotFoundError; this is about what should hold it.
+                return Denied(words, hint="check that the bucket exists, and the endpoint and its region")
             if 400 <= code < 500:
                 return Denied(words)
         elapsed = _ELAPSED_SECONDS.search(str(error))
