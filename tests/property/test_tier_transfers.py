@@ -25,8 +25,9 @@ GIVEN_AWAY = 255
 # What a key begins with says what becomes of its block: whether it can be moved at all.
 LOADS = {"there": True, "missing": False, "corrupt": False, "short": False, "down": False, "hang": True}
 STORES = {"new": True, "old": True, "full": False, "down": False, "bug": False, "hang": True}
-# One answer for several blocks: without it none of them is stored.
-STORES_ASKED = {**STORES, "unanswered": False}
+# One answer is for several blocks: without it none of them is stored.
+STORES_ASKED = {**STORES, "unanswered": False, "mute": True}
+HANGING = ("hang", "mute")
 
 
 class Clock:
@@ -48,6 +49,8 @@ class Moody(MemoryStore):
         self.gate = threading.Event()
 
     def exists(self, keys: Sequence[str]) -> list[bool]:
+        if any(key.startswith("mute") for key in keys):
+            self.gate.wait(30)
         if any(key.startswith("unanswered") for key in keys):
             raise Unavailable("no answer")
         return [key.startswith("old") for key in keys]
@@ -85,7 +88,7 @@ class Job:
 
     @property
     def hangs(self) -> bool:
-        return not self.refused and any(key.startswith("hang") for key in self.keys)
+        return not self.refused and any(key.startswith(HANGING) for key in self.keys)
 
     @property
     def good(self) -> set[str]:
@@ -96,7 +99,7 @@ class Job:
     @property
     def is_certain(self) -> bool:
         """Whether no other block of the job decides what becomes of the good ones."""
-        return not any(key.startswith(("hang", "unanswered")) for key in self.keys)
+        return not any(key.startswith((*HANGING, "unanswered")) for key in self.keys)
 
 
 @dataclass
@@ -127,7 +130,7 @@ class World:
 
     def submit(self, is_load: bool, kinds: Sequence[str], bad_slot: int | None) -> None:
         number = len(self.jobs)
-        hanging = sum(key.startswith("hang") for key in (*kinds, *self.hanging))
+        hanging = sum(key.startswith(HANGING) for key in (*kinds, *self.hanging))
         if self.used_slots + len(kinds) > SLOTS or hanging >= THREADS:
             # With all threads hanging nothing would be certain any more.
             return
@@ -265,7 +268,7 @@ def _content(key: str) -> bytes:
 
 def _job(kinds: dict[str, bool], is_load: bool) -> st.SearchStrategy[tuple[object, ...]]:
     # What goes well is likely, else no job would; what hangs is not, or all would.
-    well = [k for k, good in kinds.items() if good and k != "hang"]
+    well = [k for k, good in kinds.items() if good and k not in HANGING]
     kind = st.sampled_from(well * (30 // len(well)) + list(kinds))
     bad_slots = st.sampled_from([None] * 8 + [-1, SLOTS, 10**9])
     size = st.sampled_from([0, 1, 2, 7, 8, 9, 17])

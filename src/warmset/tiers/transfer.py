@@ -154,7 +154,10 @@ class Transfers:
         return sum(workers.hanging for workers in self._workers.values())
 
     def drain(self) -> None:
-        """Return when no transfer touches a slot any more; outcomes wait for `finished`."""
+        """Return when every job has ended or run out of time; outcomes wait for `finished`.
+
+        Nothing writes to a slot any more then. A store that hangs may still read one: what it puts is never used.
+        """
         self._drain_until(float("inf"))
 
     def shutdown(self, patience_seconds: float = 5.0) -> None:

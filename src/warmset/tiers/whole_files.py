@@ -36,7 +36,8 @@ class WholeFiles:
     def write(self, path: str, views: list[memoryview], flags: int = 0) -> None:
         """Put the concatenation of `views` at `path`, instead of what was there; `flags` are added when opening.
 
-        Folders are made as needed. Raises OSError; then `path` is what it was.
+        Folders are made as needed. Raises OSError; then `path` is what it was, unless only the
+        folder could not be made durable.
         """
         folder = path.rpartition("/")[0]
         self._make_folder(folder)
