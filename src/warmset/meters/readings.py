@@ -32,7 +32,12 @@ _CONDITIONAL = (
     "umbp",
     "lmcache",
     "kv_block",
+    "num_requests_kv_fetch",
     "spec_",
+    "lora_",
+    "diffusion_",
+    "corrupted_requests",
+    "watermark_",
 )
 # Families of the OffloadingConnector that only some of its configurations have.
 _CONFIGURED_OFFLOAD = ("kv_offload_tiering", "kv_offload_stores_skipped")
