@@ -461,12 +461,15 @@ def test_damage(
         assert served.longest_seconds < HELD_SECONDS
         assert damage is _half_written or reader.seen()["blocks.corrupt"] > 0
         reader.settle()
-        again = Replica(kind, store.url, **store.settings)
-        healed = again.serve(*PROMPTS)
-        again.close()
-        assert (healed.wrong, healed.hits) == (0, PROMPT_BLOCKS * len(PROMPTS)), (
-            "stored again, right this time"
-        )
+        # A lookup that a busy machine answers too late is a miss: then the next replica finds the blocks.
+        for _ in range(3):
+            again = Replica(kind, store.url, **store.settings)
+            healed = again.serve(*PROMPTS)
+            again.close()
+            assert healed.wrong == 0
+            if healed.hits == PROMPT_BLOCKS * len(PROMPTS):
+                break
+        assert healed.hits == PROMPT_BLOCKS * len(PROMPTS), "stored again, right this time"
     reader.close()
 
 

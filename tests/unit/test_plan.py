@@ -48,11 +48,12 @@ def test_the_block_that_the_server_keeps_is_no_room_for_sessions() -> None:
     exactly = plan(sessions=28)
     assert exactly.demand.device_bytes == exactly.device.kv_budget_bytes == 28 * GIB
     assert exactly.device.usable_bytes == 28 * GIB - block
-    assert (exactly.device.sessions, exactly.decision.verdict) == (27, "offload")
-    assert "the last 2.00 MiB hold no session" in exactly.decision.reasons[0]
-    assert plan(sessions=28, hbm_kv_bytes=28 * GIB + block - 1).decision.verdict == "offload"
+    # One block is no reason for a tier.
+    assert (exactly.device.sessions, exactly.decision.verdict) == (27, "leave_off")
+    assert "2.00 MiB more on the device would hold the last session" in exactly.decision.reasons[1]
     fits = plan(sessions=28, hbm_kv_bytes=28 * GIB + block)
-    assert (fits.device.sessions, fits.decision.verdict) == (28, "leave_off")
+    assert (fits.device.sessions, len(fits.decision.reasons)) == (28, 1)
+    assert plan(sessions=28, hbm_kv_bytes=28 * GIB - block).decision.verdict == "offload"
 
 
 def test_headroom_is_the_users() -> None:

@@ -74,26 +74,14 @@ def decide(
     """
     if device.sessions < 1:
         return Outcome(decision=does_not_fit(demand, device, fixes))
-    if demand.device_bytes <= device.usable_bytes:
+    if demand.device_bytes <= device.kv_budget_bytes:
         return Outcome(decision=_leave_off(demand, device))
-    return weigh(charge, size, placed, host, speeds, stores, _need(demand, device), unified=unified)
-
-
-def _need(demand: Demand, device: Device) -> str:
-    """What the device cannot keep."""
     over = demand.device_bytes - device.kv_budget_bytes
-    takes = f"the warm set takes {format_gib(demand.device_bytes)}"
-    if over > 0:
-        return (
-            f"{takes} and the device holds {format_gib(device.kv_budget_bytes)}: {format_gib(over)} would be "
-            "computed again"
-        )
-    kept = device.kv_budget_bytes - device.usable_bytes
-    return (
-        f"{takes}, and of the device's {format_gib(device.kv_budget_bytes)} the last {format_bytes(kept)} hold no "
-        f"session: one block is the server's own. {format_bytes(demand.device_bytes - device.usable_bytes)} would be "
-        "computed again, and as much more on the device would hold it"
+    need = (
+        f"the warm set takes {format_gib(demand.device_bytes)} and the device holds "
+        f"{format_gib(device.kv_budget_bytes)}: {format_gib(over)} would be computed again"
     )
+    return weigh(charge, size, placed, host, speeds, stores, need, unified=unified)
 
 
 def weigh(
@@ -134,6 +122,12 @@ def _leave_off(demand: Demand, device: Device) -> Decision:
         f"the warm set of {format_gib(demand.device_bytes)} fits the device's {format_gib(device.kv_budget_bytes)} "
         f"({share:.0%}): a tier would only copy it"
     ]
+    missing = demand.device_bytes - device.usable_bytes
+    if missing > 0:
+        reasons.append(
+            f"the server keeps one block to itself: {format_bytes(missing)} more on the device would hold the last "
+            "session"
+        )
     if device.estimated and demand.device_bytes > device.low_bytes:
         reasons.append(
             f"it would not fit the low estimate of {format_gib(device.low_bytes)}: measure with `--metrics` or `--log`"
