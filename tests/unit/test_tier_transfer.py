@@ -394,6 +394,32 @@ def test_a_job_that_ends_between_a_copy_and_its_report_does_not_count_the_block(
     bench.transfers.shutdown()
 
 
+def test_a_job_that_ends_while_it_is_found_overdue_is_reported_once() -> None:
+    store, now, calls = Scripted(), [0.0], [0]
+    VerifyingStore(store).put("a", b"\1" * BLOCK)
+
+    def clock() -> float:
+        if threading.current_thread() is threading.main_thread() and calls[0]:
+            calls[0] -= 1
+            if calls[0] == 0:
+                # What has ended was taken; now the job ends, and its time runs out.
+                store.gate.set()
+                eventually(bench.transfers._moved.qsize)
+                now[0] = 2.0
+        return now[0]
+
+    bench = Bench(store, load_deadline_seconds=1.0, clock=clock)
+    store.gate.clear()
+    bench.transfers.load(1, ["a"], [2])
+    calls[0] = 2
+    (outcome,) = bench.transfers.finished()
+    assert outcome.success
+    assert not outcome.expired
+    assert bench.transfers.finished() == []
+    assert bench.transfers.active == 0
+    bench.transfers.shutdown()
+
+
 def test_a_thread_that_just_came_back_does_not_hang() -> None:
     class Stale(dict[threading.Thread, tuple[float, bool]]):
         def copy(self) -> dict[threading.Thread, tuple[float, bool]]:
