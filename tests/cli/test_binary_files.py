@@ -23,15 +23,22 @@ _PAGES = {
 }
 
 
-@pytest.mark.parametrize("content", _CONTENTS)
+_READERS = [
+    (("measure", "PAGE", "--log", "FILE"), "server.log"),
+    ((*_PLAN, "--log", "FILE"), "server.log"),
+    (("check", "FILE"), "server.log"),
+    (("check", "FILE"), "start.sh"),
+    (("check", "--log", "FILE", "--", "vllm", "serve", "m"), "server.log"),
+]
+
+
 @pytest.mark.parametrize(
-    ("words", "name"),
+    ("words", "name", "content"),
     [
-        (("measure", "PAGE", "--log", "FILE"), "server.log"),
-        ((*_PLAN, "--log", "FILE"), "server.log"),
-        (("check", "FILE"), "server.log"),
-        (("check", "FILE"), "start.sh"),
-        (("check", "--log", "FILE", "--", "vllm", "serve", "m"), "server.log"),
+        (words, name, content)
+        for words, name in _READERS
+        for content in _CONTENTS
+        if (words[0], content) != ("measure", "latin-1")
     ],
 )
 def test_logs_and_scripts(
@@ -65,3 +72,17 @@ def test_what_is_text_is_read(warmset: Callable[..., Any], tmp_path: Path) -> No
     file = tmp_path / "server.log"
     file.write_bytes(b"\xef\xbb\xbf" + _POOL.replace(b"\n", b"\r\n") + "INFO ü █ 語\n".encode())
     assert warmset(*_PLAN, "--log", file, "-o", "json").json()["device"]["source"] == "log"
+
+
+@pytest.mark.parametrize(
+    "content", [_CONTENTS["latin-1"], b"\0" * 70_000 + _POOL], ids=["latin-1", "emptied"]
+)
+def test_a_running_servers_log_is_not_lost_for_a_character(
+    warmset: Callable[..., Any], tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "server.log").write_bytes(content)
+    (tmp_path / "page.prom").write_bytes(_METRICS)
+    ran = warmset("measure", tmp_path / "page.prom", "--log", tmp_path / "server.log", "-o", "json")
+    assert ran.code in (0, 2)
+    assert "binary" not in ran.err
+    assert "text" not in ran.err

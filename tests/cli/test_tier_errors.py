@@ -1,15 +1,19 @@
 """Whatever a store answers, the command says what to do about it."""
 
+import errno
+import os
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from warmset.cli import tier, tier_bench
 from warmset.tiers import errors
-from warmset.tiers.errors import StoreError
+from warmset.tiers.disk import DiskStore
+from warmset.tiers.errors import Denied, StoreError
 from warmset.tiers.memory import MemoryStore
 from warmset.tiers.store import Entry
 
@@ -108,3 +112,50 @@ def test_a_bucket_that_is_not_there(warmset: Callable[..., Any], monkeypatch: py
         server.server_close()
     assert (ran.code, ran.out) == (3, "")
     assert "hint: check that the bucket exists" in ran.err
+
+
+def test_a_store_that_may_only_be_read_is_looked_into(
+    warmset: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kv").mkdir()
+    (tmp_path / "kv" / "k").write_bytes(b"data")
+    made = Path.mkdir
+
+    def read_only(self: Path, *more: object, **options: object) -> None:
+        if tmp_path in self.parents:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        made(self, *more, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Path, "mkdir", read_only)
+    for command in ("ls", "stats"):
+        ran = warmset("tier", command, f"file://{tmp_path}", "-o", "json")
+        assert (ran.code, ran.err) == (0, "")
+    ran = warmset("tier", "doctor", f"file://{tmp_path}")
+    assert ran.code == 1
+    assert "Read-only file system" in ran.out
+    with pytest.raises(Denied, match="Read-only"):
+        DiskStore(tmp_path)
+
+
+def test_what_root_makes_by_looking_belongs_to_whom_the_store_belongs(
+    warmset: Callable[..., Any], tmp_path: Path
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root gives files away")
+    os.chown(tmp_path, 65534, 65534)
+    assert warmset("tier", "ls", f"file://{tmp_path}").code == 0
+    assert {(p.stat().st_uid, p.stat().st_gid) for p in tmp_path.iterdir()} == {(65534, 65534)}
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["127.0.0.1:9", "", "http://a b", "http://[::1", "http://me:hunter2@127.0.0.1:9"]
+)
+def test_an_endpoint_that_is_no_address_is_refused(
+    warmset: Callable[..., Any], endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    ran = warmset("tier", "ls", "s3://bucket/kv", "--endpoint", endpoint)
+    assert ran.code == 2
+    assert "is not an address of an object store" in ran.err
+    assert "hunter2" not in ran.err

@@ -60,7 +60,8 @@ def test_a_traces_prefix_structure_is_kept_exactly(trace, seed):
             length = min(len(prompt), len(prompts[other]))
             same = prompt[:length] == prompts[other][:length]
             common = length if same.all() else int(np.argmin(same))
-            assert common == expected
+            # The first tokens of two blocks that differ may be equal by chance.
+            assert common in (expected, expected + 1)
 
 
 def test_outputs_are_put_in_their_places():

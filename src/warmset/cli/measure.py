@@ -264,9 +264,13 @@ def _finite(text: str) -> float:
 def _lines(path: Path) -> Iterator[str]:
     """The lines of a log, each cut at a bound; a file without end is refused, and one that is not text."""
     try:
-        with path.open(encoding="utf-8") as stream:
+        # One character that was cut in the middle, or a prompt in another encoding, is no reason to lose the log; and a
+        # log that was emptied while the server wrote it begins with zeros.
+        with path.open(encoding="utf-8", errors="replace") as stream:
             read, begun = 0, False
             while line := stream.readline(_MAX_LINE):
+                if not read:
+                    line = line.lstrip("\0")
                 if "\0" in line:
                     raise InputError(f"log `{path}` is binary", hint=_TEXT_HINT)
                 read += len(line)
@@ -278,8 +282,6 @@ def _lines(path: Path) -> Iterator[str]:
                 if not begun:
                     yield line
                 begun = not line.endswith("\n")
-    except UnicodeDecodeError:
-        raise InputError(f"log `{path}` is not UTF-8 text", hint=_TEXT_HINT) from None
     except OSError as error:
         raise InputError(
             f"log `{path}` cannot be read: {error.strerror}", hint="give the server's log file"

@@ -57,5 +57,8 @@ def open_url(url: str, endpoint: str | None, region: str | None, ca_file: Path |
         hint = "name a directory" if path.exists() else f"mkdir -p {path}"
         raise InputError(f"`{url}` is not a directory", hint=hint)
     return open_store(
-        url, StoreOptions(endpoint=endpoint, region=region, ca_file=ca_file, timeout_seconds=timeout)
+        url,
+        StoreOptions(
+            endpoint=endpoint, region=region, ca_file=ca_file, timeout_seconds=timeout, also_read_only=True
+        ),
     )

@@ -32,16 +32,26 @@ class DiskStore:
     `direct` opens files with O_DIRECT where the file system takes it: KV blocks are large and read once, and the page
     cache would hold a second copy of what RAM already holds. Buffers that are not page-aligned go through the
     page cache instead. `fsync` makes every put durable against a power cut. Without it a cut may lose recent objects,
-    or leave those empty that went through the page cache; VerifyingStore finds such ones corrupt.
+    or leave those empty that went through the page cache; VerifyingStore finds such ones corrupt. `also_read_only` opens
+    a directory that may only be read; puts are refused then.
     """
 
-    def __init__(self, root: str | Path, *, direct: bool = True, fsync: bool = False) -> None:
+    def __init__(
+        self, root: str | Path, *, direct: bool = True, fsync: bool = False, also_read_only: bool = False
+    ) -> None:
         self._root = Path(root)
         # Paths of blocks are plain text: thousands a second are made, and pathlib's cost more than the checksum.
         self._text = os.path.join(self._root, "")
-        with _classified(self._root, missing=Unavailable):
+        self._direct_flag = 0
+        self._files: WholeFiles | None = None
+        try:
             self._files = WholeFiles(self._root / _UNFINISHED, fsync=fsync)
             self._direct_flag = os.O_DIRECT if direct and _takes_direct_io(self._root / _UNFINISHED) else 0
+        except OSError as error:
+            self._refusal = _translated(error, self._root, Unavailable)
+            readable = os.access(self._root, os.R_OK | os.X_OK)
+            if not (also_read_only and readable and isinstance(self._refusal, Denied)):
+                raise self._refusal from None
 
     @property
     def properties(self) -> Properties:
@@ -85,6 +95,8 @@ class DiskStore:
         path = self._path(key)
         views = [view for view in map(flat, parts) if view.nbytes]
         direct = self._direct_flag if all(_aligned(v) and v.nbytes % PAGESIZE == 0 for v in views) else 0
+        if self._files is None:
+            raise self._refusal
         with _classified(path, missing=Unavailable):
             self._files.write(path, views, direct)
 

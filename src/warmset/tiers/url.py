@@ -15,7 +15,8 @@ _OBJECT_SCHEMES = ("s3", "gs", "az")
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
     """What a URL does not say. `endpoint` and `region` serve S3-compatible stores, `ca_file` those and `rediss`.
-    `put_timeout_seconds` is for object stores, where it is longer than the timeout of other requests."""
+    `put_timeout_seconds` is for object stores, where it is longer than the timeout of other requests. `also_read_only`
+    opens directories that may only be read."""
 
     endpoint: str | None = None
     region: str | None = None
@@ -24,17 +25,25 @@ class StoreOptions:
     put_timeout_seconds: float | None = None
     direct: bool = True
     fsync: bool = False
+    also_read_only: bool = False
 
 
 def open_store(url: str, options: StoreOptions | None = None) -> Store:
     """The bare backend behind `url`, without wrappers. Raises InputError for what is no store."""
     settings = options or StoreOptions()
     check_url(url)
+    if settings.endpoint is not None:
+        check_endpoint(settings.endpoint)
     parts = urlsplit(url)
     if parts.scheme == "file":
         from warmset.tiers.disk import DiskStore
 
-        return DiskStore(unquote(parts.path), direct=settings.direct, fsync=settings.fsync)
+        return DiskStore(
+            unquote(parts.path),
+            direct=settings.direct,
+            fsync=settings.fsync,
+            also_read_only=settings.also_read_only,
+        )
     if parts.scheme in _OBJECT_SCHEMES:
         from warmset.tiers.objects import ObjectStore
 
@@ -88,3 +97,17 @@ def _without_secrets(url: str) -> str:
     except ValueError:
         return "…"
     return (url.replace(password, "…") if password else url)[:200]
+
+
+def check_endpoint(url: str) -> None:
+    """Raise InputError for what is no address of a server, or carries credentials; the message shows none."""
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or "@" in url or any(c.isspace() or not c.isprintable() for c in url):
+        raise InputError(
+            f"endpoint `{url.rpartition('@')[2][:80]}` is not an address of an object store",
+            hint="write it like `https://minio.example:9000`; credentials come from the environment",
+        )

@@ -29,7 +29,7 @@ class WholeFiles:
         self._serial = itertools.count()
         self._made: set[str] = set()
         self._lock = threading.Lock()
-        folder.mkdir(parents=True, exist_ok=True)
+        _make(folder)
         self._write = self._write_unnamed if self._takes_unnamed() else self._write_apart
         self._remove_abandoned()
 
@@ -141,6 +141,17 @@ class WholeFiles:
         no room."""
         os.utime(self._folder)
         return os.stat(self._folder).st_mtime
+
+
+def _make(folder: Path) -> None:
+    """Make `folder`, for whom its parent belongs to: what root makes by looking must not lock the server out."""
+    if folder.is_dir():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    above = folder.parent.stat()
+    if (above.st_uid, above.st_gid) != (os.geteuid(), os.getegid()):
+        with suppress(OSError):
+            os.chown(folder, above.st_uid, above.st_gid)
 
 
 def _give_name(descriptor: int, path: str) -> None:
