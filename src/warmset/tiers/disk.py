@@ -32,8 +32,9 @@ class DiskStore:
     `direct` opens files with O_DIRECT where the file system takes it: KV blocks are large and read once, and the page
     cache would hold a second copy of what RAM already holds. Buffers that are not page-aligned go through the
     page cache instead. `fsync` makes every put durable against a power cut. Without it a cut may lose recent objects,
-    or leave those empty that went through the page cache; VerifyingStore finds such ones corrupt. `also_read_only` opens
-    a directory that may only be read; puts are refused then.
+    or leave those empty that went through the page cache; VerifyingStore finds such ones corrupt.
+
+    `also_read_only` opens a directory that may only be read, too; puts are refused then.
     """
 
     def __init__(
