@@ -1,6 +1,8 @@
 """`warmset launch` from the command line."""
 
 import shlex
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import yaml
@@ -152,3 +154,29 @@ def test_the_next_command_asks_the_server_that_was_started(warmset, more, addres
     (step,) = warmset(*asked, "-o", "json").json()["next_steps"]
     assert step["command"] == f"warmset measure {address} --for 5m"
     assert warmset(*asked).out.splitlines()[-1].strip().startswith(step["command"])
+
+
+def test_a_published_port_of_sglang_is_answered(warmset: Callable[..., Any]) -> None:
+    """Its default address is 127.0.0.1: in a container, nobody outside would reach it."""
+    words = ("launch", "qwen3-4b", "--tier", "200GB", "--as", "compose", "-o", "json")
+    service = yaml.safe_load(warmset(*words, "--engine", "sglang").json()["files"]["compose.yaml"])[
+        "services"
+    ]["sglang"]
+    assert service["command"][-2:] == ["--host", "0.0.0.0"]
+    assert "--host" not in warmset(*words).json()["files"]["compose.yaml"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("launch", "llama-3.1-8b", "--tier", "230GiB"),
+        ("plan", "llama-3.1-8b", "--gpu", "h100", "--sessions", "200", "--context", "8k"),
+    ],
+)
+@pytest.mark.parametrize("backend", ["native", "native+warmset", "lmcache", "lmcache-inprocess"])
+def test_every_backend_meets_the_schema(
+    warmset: Callable[..., Any], command: tuple[str, ...], backend: str
+) -> None:
+    ran = warmset(*command, "--backend", backend, "-o", "json")
+    assert ran.code == 0, ran.err
+    ran.valid(command[0])

@@ -22,11 +22,14 @@ def write(request: LaunchRequest, parts: Parts) -> tuple[str, dict[str, str]]:
 def _server(request: LaunchRequest, parts: Parts) -> dict[str, Any]:
     process = parts.server
     # The image's own entry point differs by version; the first words of the command replace it.
-    words = 3 if process.name == "sglang" else 2
+    sglang = process.name == "sglang"
+    words = 3 if sglang else 2
+    # By default SGLang answers only inside its own container; vLLM answers everywhere.
+    everywhere = ("--host", "0.0.0.0") if sglang else ()  # noqa: S104
     service: dict[str, Any] = {
         "image": process.image,
         "entrypoint": list(process.argv[:words]),
-        "command": [_escape(word, parts.secrets) for word in process.argv[words:]],
+        "command": [_escape(word, parts.secrets) for word in (*process.argv[words:], *everywhere)],
         "environment": _environment(parts),
         "ports": [f"{process.port}:{process.port}"],
         "volumes": [HF_CACHE],
