@@ -157,7 +157,9 @@ def check_scalars(node):
 def check_compose(launch, documents):
     server = documents[0]["services"]["vllm" if launch.request.engine.server == "vllm" else "sglang"]
     typed = [*server["entrypoint"], *(word.replace("$$", "$") for word in server["command"])]
-    assert typed == list(launch.argv)
+    # By default SGLang listens on 127.0.0.1, which a published port does not reach.
+    everywhere = ["--host", "0.0.0.0"] if "sglang" in documents[0]["services"] else []
+    assert typed == [*launch.argv, *everywhere]
     assert all(value is None or isinstance(value, str) for value in server["environment"].values())
     for name in CREDENTIALS & set(server["environment"]):
         assert server["environment"][name] is None

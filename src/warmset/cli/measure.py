@@ -267,13 +267,14 @@ def _lines(path: Path) -> Iterator[str]:
         # One character that was cut in the middle, or a prompt in another encoding, is no reason to lose the log; and a
         # log that was emptied while the server wrote it begins with zeros.
         with path.open(encoding="utf-8", errors="replace") as stream:
-            read, begun = 0, False
+            read, begun, zeros = 0, False, True
             while line := stream.readline(_MAX_LINE):
-                if not read:
+                read += len(line)
+                if zeros:
                     line = line.lstrip("\0")
+                    zeros = not line
                 if "\0" in line:
                     raise InputError(f"log `{path}` is binary", hint=_TEXT_HINT)
-                read += len(line)
                 if read > _MAX_LOG:
                     raise InputError(
                         f"log `{path}` is larger than {_MAX_LOG // 2**20} MiB",
