@@ -3,20 +3,15 @@
 import errno
 import os
 import tempfile
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from warmset.tiers.buffers import BufferPool
 from warmset.tiers.conformance import StoreConformance
 from warmset.tiers.disk import DiskStore
 from warmset.tiers.errors import Full
-from warmset.tiers.memory import MemoryStore
 from warmset.tiers.store import Store
-from warmset.tiers.verify import VerifyingStore
 from warmset.tiers.whole_files import WholeFiles
 
 OPEN, LINK = os.open, os.link
@@ -215,65 +210,3 @@ def test_deleting_what_is_a_folder_is_no_error(tmp_path: Path) -> None:
     store.put("a/b", b"x")
     store.delete(["a", "a/b", "a/b/c"])
     assert _tree(tmp_path) == {}
-
-
-def test_buffers_take_turns_and_are_used_again() -> None:
-    pool = BufferPool(rotate_bytes=4 * 8192)
-
-    def lent() -> int:
-        with pool.lend(8000) as view:
-            assert view.nbytes == 8192
-            mark = int.from_bytes(view[:8], "little")
-            if mark == 0:
-                marks.append(len(marks) + 1)
-                view[:8] = marks[-1].to_bytes(8, "little")
-            return mark
-
-    marks: list[int] = []
-    assert [lent() for _ in range(4)] == [0, 0, 0, 0]
-    assert [lent() for _ in range(8)] == [1, 2, 3, 4, 1, 2, 3, 4]
-
-
-def test_the_pool_keeps_no_more_than_it_may() -> None:
-    pool = BufferPool(keep_bytes=2 * 8192, rotate_bytes=0)
-    lent = [pool.lend(8192) for _ in range(5)]
-    views = [buffer.__enter__() for buffer in lent]
-    assert len({id(view.obj) for view in views}) == 5
-    for buffer in lent:
-        buffer.__exit__(None, None, None)
-    assert pool._idle_bytes == 2 * 8192
-    again = [pool.lend(8192) for _ in range(3)]
-    assert len({id(buffer.__enter__().obj) for buffer in again}) == 3
-
-
-def test_a_buffer_that_is_not_kept_may_still_be_looked_at() -> None:
-    store = VerifyingStore(MemoryStore(), pool=BufferPool(keep_bytes=0))
-    store.put("k", b"x" * 8192)
-    with store.verified("k", 8192) as payload:
-        pass
-    assert bytes(payload) == b"x" * 8192
-    buffer = bytearray(8192)
-    assert store.get("k", memoryview(buffer)) == 8192
-    assert buffer == b"x" * 8192
-
-
-def test_no_buffer_is_lent_twice_at_once() -> None:
-    pool, errors = BufferPool(keep_bytes=16 * 4096, rotate_bytes=8 * 4096), []
-
-    def borrow(mark: int) -> None:
-        for turn in range(300):
-            with pool.lend(1 + 4096 * (turn % 3)) as view:
-                view[:] = bytes([mark]) * view.nbytes
-                time.sleep(0)
-                if bytes(view) != bytes([mark]) * view.nbytes or pool._idle_bytes > 16 * 4096:
-                    errors.append(mark)
-
-    threads = [threading.Thread(target=borrow, args=(mark,)) for mark in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    idle = {size: len(buffers) for size, buffers in pool._idle.items()}
-    assert pool._idle_bytes == sum(size * count for size, count in idle.items())
-    assert pool._made == idle, "none is missed"

@@ -54,14 +54,17 @@ class StoreConformance:
         assert read("k") == b"onetwothree"
 
     def test_page_aligned_buffers(self, store: Store) -> None:
-        """The fast path gives the same bytes, and leaves what is beyond them alone."""
-        data, buffer = mmap(-1, 4 * PAGE), mmap(-1, 8 * PAGE)
+        """The fast path gives the same bytes, whatever was read before and however much room there is."""
+        data, buffer = memoryview(mmap(-1, 4 * PAGE)), memoryview(mmap(-1, 8 * PAGE))
         data[:] = os.urandom(4 * PAGE)
-        buffer[:] = b"x" * (8 * PAGE)
-        store.put("k", memoryview(data)[:PAGE], memoryview(data)[PAGE:])
-        assert store.get("k", memoryview(buffer)) == 4 * PAGE
-        assert buffer[: 4 * PAGE] == data[:]
-        assert buffer[4 * PAGE :] == b"x" * (4 * PAGE)
+        sizes = (4 * PAGE, 4 * PAGE, 2 * PAGE, 3 * PAGE + 5, 4 * PAGE, 0, 4 * PAGE)
+        for number, size in enumerate(sizes):
+            store.put(f"k{number}", data[: size // 2], data[size // 2 : size])
+        for room in (8 * PAGE, 4 * PAGE):
+            for number, size in enumerate(sizes):
+                assert store.get(f"k{number}", buffer[:room]) == size
+                assert buffer[:size] == data[:size]
+                buffer[:] = bytes(8 * PAGE)
 
     def test_the_callers_buffer_is_not_kept(self, store: Store, read: Any) -> None:
         """A buffer that is overwritten after a put does not change the object."""

@@ -26,7 +26,7 @@ class TierSettings:
     load_deadline_seconds: float = 5.0
     store_deadline_seconds: float = 30.0
     load_threads: int = 16
-    store_threads: int = 16
+    store_threads: int = 32
     queued_store_bytes: int = 1 << 30
     tenant: str = ""
     model_path: str | None = None

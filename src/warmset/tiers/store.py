@@ -71,8 +71,8 @@ class Store(Protocol):
     def get(self, key: str, into: memoryview) -> int:
         """Read the whole object into `into` (writable, contiguous, bytes) and return its size.
 
-        The bytes beyond the size are left alone. On any error the content of `into` is undefined: callers that
-        may not expose it read into a buffer of their own. Raises NotFound, TooLarge, Corrupt, or others.
+        What `into` holds beyond the size is undefined, and all of it is after an error: callers that may not
+        expose that read into a buffer of their own. Raises NotFound, TooLarge, Corrupt, or others.
         """
         ...
 

@@ -86,7 +86,7 @@ class Transfers:
         load_deadline_seconds: float,
         store_deadline_seconds: float,
         load_threads: int = 16,
-        store_threads: int = 16,
+        store_threads: int = 32,
         queued_store_bytes: int = 1 << 30,
         clock: Callable[[], float] = time.monotonic,
         on_expired: Callable[[], None] = lambda: None,

@@ -50,23 +50,25 @@ class VerifyingStore(Wrapper):
 
         Raises what `get` raises. For callers that stage anyway: it saves them a copy.
         """
-        with self._sealed(key, HEADER_BYTES + self._encoding.stored_bound(max_bytes)) as sealed:
-            seal = read_seal(key, sealed)
-            if seal.fingerprint_digest != self._fingerprint_digest:
-                raise Corrupt(f"object `{key}` was put by an engine with another fingerprint")
-            stored = sealed[HEADER_BYTES:]
-            payload = self._encoding.decode(key, seal.encoding, seal.key_id, stored, max_bytes)
-            if payload.nbytes > max_bytes:
-                raise TooLarge(f"object `{key}` has {payload.nbytes} bytes, the buffer {max_bytes}")
-            yield payload
-
-    @contextmanager
-    def _sealed(self, key: str, max_bytes: int) -> Iterator[memoryview]:
+        most = HEADER_BYTES + self._encoding.stored_bound(max_bytes)
         if self._fetch is not None:
-            yield self._fetch(key, max_bytes)
+            yield self._opened(key, self._fetch(key, most), max_bytes)
             return
-        with self._pool.lend(max_bytes) as staged:
-            yield staged[: self._inner.get(key, staged)]
+        buffer = self._pool.take(most)
+        try:
+            yield self._opened(key, buffer[: self._inner.get(key, buffer)], max_bytes)
+        finally:
+            self._pool.give_back(buffer)
+
+    def _opened(self, key: str, sealed: memoryview, max_bytes: int) -> memoryview:
+        seal = read_seal(key, sealed)
+        if seal.fingerprint_digest != self._fingerprint_digest:
+            raise Corrupt(f"object `{key}` was put by an engine with another fingerprint")
+        stored = sealed[HEADER_BYTES:]
+        payload = self._encoding.decode(key, seal.encoding, seal.key_id, stored, max_bytes)
+        if payload.nbytes > max_bytes:
+            raise TooLarge(f"object `{key}` has {payload.nbytes} bytes, the buffer {max_bytes}")
+        return payload
 
     def put(self, key: str, *parts: Buffer) -> None:
         """See Store.put."""
