@@ -13,8 +13,9 @@ import pytest
 from warmset.cli import tier, tier_bench
 from warmset.tiers import errors
 from warmset.tiers.disk import DiskStore
-from warmset.tiers.errors import Denied, StoreError
+from warmset.tiers.errors import Denied, StoreError, Unavailable
 from warmset.tiers.memory import MemoryStore
+from warmset.tiers.objects import ObjectStore
 from warmset.tiers.store import Entry
 
 
@@ -111,7 +112,31 @@ def test_a_bucket_that_is_not_there(warmset: Callable[..., Any], monkeypatch: py
         server.shutdown()
         server.server_close()
     assert (ran.code, ran.out) == (3, "")
+    assert "error: `s3://no-such/kv" in ran.err
     assert "hint: check that the bucket exists" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("url", "variable"), [("s3://b", "AWS_ACCESS_KEY_ID"), ("gs://b", "GOOGLE_APPLICATION")]
+)
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        ("status code: 403 Forbidden", Denied),
+        ("status code: 404 Not Found", Denied),
+        ("error sending request", Unavailable),
+    ],
+)
+def test_a_store_without_credentials_says_where_they_come_from(
+    url: str, variable: str, answer: str, kind: type[StoreError]
+) -> None:
+    pytest.importorskip("obstore")
+    store = ObjectStore(url)
+    error = OSError(f"Generic error: Error performing PUT http://169.254.169.254/token in 1.2ms - {answer}")
+    translated = store._translated(error, "k")
+    assert type(translated) is kind
+    assert translated.message.startswith(f"`{url}/k`: ")
+    assert variable in str(translated.hint)
 
 
 def test_a_store_that_may_only_be_read_is_looked_into(

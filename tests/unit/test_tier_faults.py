@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -402,20 +403,78 @@ def test_a_disk_without_space(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "words"),
+    ("url", "words", "hint"),
     [
-        ("/kv", "is not a store"),
-        ("ftp://x/y", "is not a store"),
-        ("file://kv", "not an absolute path"),
-        ("s3://", "names no bucket"),
-        ("redis://:secret@host/0", "carries a password"),
+        ("/kv", "is not a store", "file:///path"),
+        ("ftp://x/y", "is not a store", "file:///path"),
+        ("s3://b:port/x", "is not a store", "s3://bucket"),
+        ("file://kv/a", "not an absolute path", "like `file:///kv/a`"),
+        ("file:kv", "not an absolute path", "like `file:///kv`"),
+        ("file:///kv#1", "has a `#` in its path", "%23"),
+        ("file:///kv?a", "has a `?` in its path", "%3F"),
+        ("s3://", "names no bucket", "s3://name/prefix"),
+        ("redis://:6379/0", "names no bucket or host", "redis://name"),
+        ("redis://:secret@host/0", "carries a password", "WARMSET_REDIS_PASSWORD"),
+        ("redis://user@host/0", "carries a user", "WARMSET_REDIS_PASSWORD"),
+        ("redis://host/0?password=secret", "carries options", "WARMSET_REDIS_PASSWORD"),
+        ("redis://host/zero", "number of a database", "redis://host/0"),
+        ("redis://host/0/prefix", "number of a database", "redis://host/0"),
+        ("s3://KEY:secret@bucket/p", "carries a password", "AWS_ACCESS_KEY_ID"),
+        ("s3://KEY@bucket/p", "carries a user", "AWS_ACCESS_KEY_ID"),
+        ("s3://bucket/p?aws_secret_access_key=secret", "carries options", "AWS_ACCESS_KEY_ID"),
+        ("gs://user:secret@bucket", "carries a password", "GOOGLE_APPLICATION_CREDENTIALS"),
+        ("az://user:secret@container", "carries a password", "AZURE_STORAGE_ACCOUNT_KEY"),
     ],
 )
-def test_urls_that_are_no_store(url: str, words: str) -> None:
-    with pytest.raises(InputError, match=words) as caught:
+def test_urls_that_are_no_store(url: str, words: str, hint: str) -> None:
+    with pytest.raises(InputError, match=re.escape(words)) as caught:
         open_store(url)
-    assert "secret" not in caught.value.message
-    assert caught.value.hint
+    assert "secret" not in caught.value.message + str(caught.value.hint)
+    assert hint in str(caught.value.hint)
+
+
+def test_a_path_is_read_as_urls_write_it(tmp_path: Path) -> None:
+    (tmp_path / "a b#1?").mkdir()
+    open_store(f"file://{tmp_path}/a%20b%231%3F").put("k", b"x")
+    assert (tmp_path / "a b#1?" / "k").read_bytes() == b"x"
+
+
+def test_deleting_leaves_no_empty_folders(tmp_path: Path) -> None:
+    store = DiskStore(tmp_path)
+    for key in ("kv/ns/0/aa/1", "kv/ns/0/aa/2", "kv/ns/0/bb/3", "top"):
+        store.put(key, b"x")
+    store.delete(["kv/ns/0/aa/1", "kv/ns/0/bb/3", "top"])
+    assert sorted(str(path.relative_to(tmp_path)) for path in (tmp_path / "kv").rglob("*")) == [
+        *("kv/ns", "kv/ns/0", "kv/ns/0/aa", "kv/ns/0/aa/2")
+    ]
+    store.delete(["kv/ns/0/aa/2"])
+    assert os.listdir(tmp_path) == [".unfinished"]
+    store.put("kv/ns/0/aa/1", b"again")
+    assert (tmp_path / "kv/ns/0/aa/1").read_bytes() == b"again"
+
+
+def test_folders_that_come_and_go_cost_no_object(tmp_path: Path) -> None:
+    """One thread deletes what shares its folder with what another puts."""
+    store = RetryingStore(DiskStore(tmp_path), deadline_seconds=5)
+    done = threading.Event()
+
+    def delete() -> None:
+        while not done.is_set():
+            store.put("a/b/other", b"x")
+            store.delete(["a/b/other"])
+
+    thread = threading.Thread(target=delete)
+    thread.start()
+    try:
+        for turn in range(500):
+            store.put("a/b/mine", bytes([turn % 256]))
+            buffer = bytearray(1)
+            assert store.get("a/b/mine", memoryview(buffer)) == 1
+            assert buffer[0] == turn % 256
+            store.delete(["a/b/mine"])
+    finally:
+        done.set()
+        thread.join()
 
 
 def test_a_store_that_is_not_there_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -147,8 +147,8 @@ def _windows(
     sources: tuple[str, ...], options: dict[str, Any], quiet: bool
 ) -> "tuple[Window | None, Window]":
     """(window of the baseline or None, window to judge), from whichever source was named."""
+    from warmset.addresses import without_credentials
     from warmset.meters import live
-    from warmset.meters.http import without_credentials
     from warmset.meters.snapshot import select
     from warmset.meters.sources import addresses, is_address, read_file
     from warmset.meters.window import window

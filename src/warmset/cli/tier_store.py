@@ -1,5 +1,6 @@
 """What the commands about a store share: its address, its key, and how it is opened."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +51,11 @@ def key_options(function: F) -> F:
 
 def open_url(url: str, endpoint: str | None, region: str | None, ca_file: Path | None, timeout: float) -> Any:
     """The store at `url`; a directory that is not there is not made."""
-    from warmset.tiers.url import StoreOptions, open_store
+    from warmset.tiers.url import StoreOptions, directory, open_store
 
-    if url.startswith("file://") and not Path(url.removeprefix("file://")).is_dir():
-        path = Path(url.removeprefix("file://"))
-        hint = "name a directory" if path.exists() else f"mkdir -p {path}"
+    path = directory(url)
+    if path is not None and not path.is_dir():
+        hint = "name a directory" if path.exists() else f"mkdir -p {shlex.quote(str(path))}"
         raise InputError(f"`{url}` is not a directory", hint=hint)
     return open_store(
         url,

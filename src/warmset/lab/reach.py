@@ -7,8 +7,8 @@ from typing import Any
 
 import httpx
 
+from warmset.addresses import without_credentials
 from warmset.errors import InputError
-from warmset.meters.http import without_credentials
 
 TIMEOUT_SECONDS = 30.0
 MAX_BODY_BYTES = 64 << 20

@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import urlsplit
 
+from warmset.addresses import is_http, without_credentials
 from warmset.errors import InputError
 from warmset.lab.builtin import Shape, builtin
 from warmset.lab.predict import Tiers, predict
@@ -23,7 +23,6 @@ from warmset.lab.server import Running
 from warmset.lab.traced import traced
 from warmset.lab.workload import Workload, each
 from warmset.meters import judge, meters, scrape
-from warmset.meters.http import without_credentials
 from warmset.meters.measurement import Measurement
 
 
@@ -110,13 +109,10 @@ def _pool(root: str, headers: dict[str, str]) -> Pool:
 
 
 def _check_url(root: str) -> None:
-    try:
-        parts = urlsplit(root)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        good = False
-    if not good:
-        raise InputError(f"`{root}` is not a URL", hint="write it like `http://localhost:8000`")
+    if not is_http(root):
+        raise InputError(
+            f"`{without_credentials(root)}` is not a URL", hint="write it like `http://localhost:8000`"
+        )
 
 
 def _as_told(pool: Pool, lab: Lab) -> Pool:

@@ -9,10 +9,10 @@ from typing import Any
 
 import httpx
 
+from warmset.addresses import without_credentials
 from warmset.errors import InputError
 from warmset.lab.reach import FAILURES, reason
 from warmset.lab.workload import Output, Request, Workload, each, resolve, symbolic
-from warmset.meters.http import without_credentials
 
 Progress = Callable[[int, int], None]
 # vLLM ends a request's transfers in the step after its last one, an empty one. What came before that step

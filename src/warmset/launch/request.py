@@ -3,8 +3,8 @@
 import re
 from dataclasses import dataclass
 from fractions import Fraction
-from urllib.parse import urlsplit
 
+from warmset.addresses import check_endpoint
 from warmset.errors import InputError, UnknownName
 from warmset.geometry import KV_DTYPES
 from warmset.plan.request import BACKENDS
@@ -128,7 +128,7 @@ class LaunchRequest:
                     hint="write it like `s3://bucket/prefix`",
                 )
             if self.endpoint is not None:
-                _check_endpoint(self.endpoint)
+                check_endpoint(self.endpoint)
         elif self.backend == "native+warmset":
             self._check_store()
         elif self.object_url is not None or self.endpoint is not None:
@@ -167,7 +167,7 @@ class LaunchRequest:
                 "credentials come from the environment",
             )
         if self.endpoint is not None:
-            _check_endpoint(self.endpoint)
+            check_endpoint(self.endpoint)
 
     @property
     def ranks(self) -> int:
@@ -207,17 +207,4 @@ def _check_count(name: str, value: int, maximum: int, usual: str = "1") -> None:
         raise InputError(
             f"value of `{name}` `{value}` is not between 1 and {maximum}",
             hint=f"write it like `{name} {usual}`",
-        )
-
-
-def _check_endpoint(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        good = False
-    if not good or not _PLAIN.fullmatch(url) or "@" in url or any(c.isspace() for c in url):
-        raise InputError(
-            f"endpoint `{url.split('@')[-1][:80]}` is not an address of an object store",
-            hint="write it like `https://minio.example:9000`; credentials come from the environment",
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from warmset.addresses import without_credentials
 from warmset.errors import InputError
 
 if TYPE_CHECKING:
@@ -171,17 +172,6 @@ async def _body(answer: "httpx.Response", shown: str) -> bytearray:
             hint="fetch it again; check the proxy in front of it",
         )
     return body
-
-
-def without_credentials(url: str) -> str:
-    """The address without user and password, for messages and labels; also of text that is no address."""
-    scheme, separator, rest = url.partition("://")
-    if not separator:
-        scheme, rest = "", url
-    end = min((at for mark in "/?#" if (at := rest.find(mark)) >= 0), default=len(rest))
-    # A password with a slash or a question mark in it must not show either.
-    host = rest.rpartition("@")[2] if "@" in rest[:end] or "@" in rest.partition("?")[0] else rest
-    return f"{scheme}{separator}{host}"
 
 
 def _status_error(shown: str, status: int) -> InputError:

@@ -13,9 +13,10 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from warmset.addresses import without_credentials
 from warmset.errors import InputError
 from warmset.meters.exposition import Sample
-from warmset.meters.http import Access, client, fetch, without_credentials
+from warmset.meters.http import Access, client, fetch
 from warmset.meters.matchers import Matchers
 from warmset.meters.readings import RANKS
 from warmset.meters.snapshot import PREFIXES

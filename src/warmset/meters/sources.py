@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from warmset.addresses import is_http, without_credentials
 from warmset.errors import InputError
-from warmset.meters.http import MAX_CONNECTIONS, Access, client, fetch, without_credentials
+from warmset.meters.http import MAX_CONNECTIONS, Access, client, fetch
 from warmset.meters.snapshot import Snapshot, merge, scrape
 
 if TYPE_CHECKING:
@@ -184,19 +185,12 @@ def _instance(url: str) -> str:
 
 def _normal(text: str) -> str:
     url = text if "://" in text else f"http://{text}"
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        raise InputError(
-            f"address `{without_credentials(text)[:80]}` cannot be read",
-            hint="write it like `http://host:8000`",
-        ) from None
-    if parts.scheme not in ("http", "https") or not parts.hostname or (port is not None and port == 0):
+    if not is_http(url):
         raise InputError(
             f"address `{without_credentials(text)[:80]}` cannot be read",
             hint="write it like `http://host:8000`",
         )
+    parts = urlsplit(url)
     path = parts.path
     if path.rstrip("/") == "" or path.rstrip("/").endswith(
         "/v1"

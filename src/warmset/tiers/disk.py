@@ -106,11 +106,16 @@ class DiskStore:
             self._files.write(path, views, direct)
 
     def delete(self, keys: Sequence[str]) -> None:
-        """See Store.delete."""
+        """See Store.delete; folders that are empty then go, too."""
         for key in keys:
             path = self._path(key)
             with _classified(path), suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 os.unlink(path)
+            folder = key.rpartition("/")[0]
+            with suppress(OSError):
+                while folder:
+                    os.rmdir(self._text + folder)
+                    folder = folder.rpartition("/")[0]
 
     def touch(self, keys: Sequence[str]) -> None:
         """See Store.touch: recency is the file's modification time."""

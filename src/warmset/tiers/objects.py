@@ -11,6 +11,7 @@ from typing import Any
 from warmset.errors import InputError
 from warmset.tiers.aws import aws_profile
 from warmset.tiers.buffers import copy_bytes
+from warmset.tiers.credentials import CREDENTIALS
 from warmset.tiers.errors import (
     Deadline,
     Denied,
@@ -26,6 +27,8 @@ from warmset.tiers.store import Buffer, Capacity, Entry, Properties, check_key, 
 _STATUS = re.compile(r"status code: (\d{3})")
 _ELAPSED_SECONDS = re.compile(r" in ([0-9.]+)s - ")
 _REQUESTS_IN_FLIGHT = 32
+# Every cloud's clients ask there last, when nothing else gave them credentials.
+_IDENTITY_SERVICE = "169.254.169.254"
 
 
 class ObjectStore:
@@ -54,6 +57,8 @@ class ObjectStore:
                 f"store `{url}` needs the package `obstore`", hint="pip install 'warmset[tiers]'"
             ) from None
         self._obstore = obstore
+        self._url = url.rstrip("/")
+        self._scheme = url.partition("://")[0]
         self._timeout_seconds = timeout_seconds
         profile = aws_profile() if url.startswith("s3://") else None
         if profile is not None and not {"AWS_REGION", "AWS_DEFAULT_REGION"} & os.environ.keys():
@@ -86,9 +91,7 @@ class ObjectStore:
             # Nobody waits for a put, and it may be large: it has its own limit.
             self._put_store = client_with(max(timeout_seconds, put_timeout_seconds or 0))
         except (ValueError, OSError, obstore.exceptions.BaseError) as error:
-            raise InputError(
-                f"store `{url}`: {_head(error)}", hint="see `warmset tier doctor --help`"
-            ) from None
+            raise InputError(f"store `{url}`: {_head(error)}", hint=CREDENTIALS[self._scheme]) from None
         self._pool = ThreadPoolExecutor(_REQUESTS_IN_FLIGHT, "warmset-object")
 
     @property
@@ -193,12 +196,14 @@ class ObjectStore:
                     raise self._translated(error, key) from None
 
     def _translated(self, error: Exception, key: str) -> StoreError:
-        words = f"object `{key}`: {_head(error)}"
+        words = f"`{self._url}/{key}`: {_head(error)}"
+        asked_last = _IDENTITY_SERVICE in words
+        hint = f"no credentials were found: {CREDENTIALS[self._scheme]}" if asked_last else None
         kinds = self._obstore.exceptions
         if isinstance(error, FileNotFoundError):
             return NotFound(words)
         if isinstance(error, (kinds.PermissionDeniedError, kinds.UnauthenticatedError)):
-            return Denied(words)
+            return Denied(words, hint=hint)
         status = _STATUS.search(str(error))
         if status is not None:
             code = int(status[1])
@@ -206,15 +211,15 @@ class ObjectStore:
                 return Throttled(words)
             if code == 507:
                 return Full(words)
-            if code == 404:
+            if code == 404 and not asked_last:
                 # An object that is not there is a FileNotFoundError; this is about what should hold it.
                 return Denied(words, hint="check that the bucket exists, and the endpoint and its region")
             if 400 <= code < 500:
-                return Denied(words)
+                return Denied(words, hint=hint)
         elapsed = _ELAPSED_SECONDS.search(str(error))
         if elapsed is not None and float(elapsed[1]) >= 0.95 * self._timeout_seconds:
-            return Deadline(words)
-        return Unavailable(words)
+            return Deadline(words, hint=hint)
+        return Unavailable(words, hint=hint)
 
 
 def _certificate(path: Path) -> bytes:

@@ -37,6 +37,7 @@ class RedisStore:
                 "a Redis store needs the package `redis`", hint="pip install 'warmset[tiers]'"
             ) from None
         self._errors = redis.exceptions
+        self._url = url
         try:
             self._client: Any = redis.Redis.from_url(
                 url,
@@ -51,9 +52,7 @@ class RedisStore:
                 ),
             )
         except ValueError as error:
-            raise InputError(
-                f"store `{url.split('@')[-1]}`: {error}", hint="like `redis://host:6379/0`"
-            ) from None
+            raise InputError(f"store `{url}`: {error}", hint="like `redis://host:6379/0`") from None
 
     @property
     def properties(self) -> Properties:
@@ -148,7 +147,7 @@ class RedisStore:
             raise self._translated(error) from None
 
     def _translated(self, error: Exception) -> StoreError:
-        words = f"redis: {str(error)[:200]}"
+        words = f"store `{self._url}`: {str(error)[:200]}"
         if isinstance(error, self._errors.OutOfMemoryError):
             return Full(words)
         if isinstance(error, (self._errors.AuthenticationError, self._errors.NoPermissionError)):

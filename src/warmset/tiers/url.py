@@ -1,15 +1,19 @@
 """From a store's URL to the store: `file:///kv`, `s3://bucket/prefix`, `gs://…`, `az://…`, `redis://host:6379/0`."""
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from warmset.addresses import check_endpoint, without_credentials
 from warmset.errors import InputError
+from warmset.tiers.credentials import CREDENTIALS
 from warmset.tiers.store import Store
 
 SCHEMES = ("file", "s3", "gs", "az", "redis", "rediss")
 _OBJECT_SCHEMES = ("s3", "gs", "az")
+_REDIS_SCHEMES = ("redis", "rediss")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +35,19 @@ class StoreOptions:
 def open_store(url: str, options: StoreOptions | None = None) -> Store:
     """The bare backend behind `url`, without wrappers. Raises InputError for what is no store."""
     settings = options or StoreOptions()
-    check_url(url)
+    folder = directory(url)
     if settings.endpoint is not None:
         check_endpoint(settings.endpoint)
-    parts = urlsplit(url)
-    if parts.scheme == "file":
+    if folder is not None:
         from warmset.tiers.disk import DiskStore
 
         return DiskStore(
-            unquote(parts.path),
+            folder,
             direct=settings.direct,
             fsync=settings.fsync,
             also_read_only=settings.also_read_only,
         )
-    if parts.scheme in _OBJECT_SCHEMES:
+    if urlsplit(url).scheme in _OBJECT_SCHEMES:
         from warmset.tiers.objects import ObjectStore
 
         return ObjectStore(
@@ -65,49 +68,50 @@ def open_store(url: str, options: StoreOptions | None = None) -> Store:
     )
 
 
+def directory(url: str) -> Path | None:
+    """The directory that a `file://` URL names; None for other stores. Raises InputError for what is no store."""
+    check_url(url)
+    parts = urlsplit(url)
+    return Path(unquote(parts.path)) if parts.scheme == "file" else None
+
+
 def check_url(url: str) -> None:
     """Raise InputError, without touching anything, if `url` is not the address of a store."""
+    shown = without_credentials(url)[:200]
     try:
         parts = urlsplit(url)
+        where = parts.hostname if parts.port != 0 else None
     except ValueError:
-        parts = urlsplit("")
+        parts, where = urlsplit(""), None
     if parts.scheme not in SCHEMES:
         raise InputError(
-            f"`{_without_secrets(url)}` is not a store",
+            f"`{shown}` is not a store",
             hint="use file:///path, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or redis://host:port/0",
         )
-    if parts.password:
+    # What stands behind a `?` may set anything, a password too.
+    extra = next((mark for mark in "?#" if mark in url), None)
+    if "@" in parts.netloc or (extra and parts.scheme != "file"):
+        what = "a password" if parts.password else "options" if extra else "a user"
         raise InputError(
-            f"store `{_without_secrets(url)}` carries a password",
-            hint="set WARMSET_REDIS_PASSWORD instead; a URL ends up in logs and process lists",
+            f"store `{shown.partition(extra or ' ')[0]}` carries {what}: a URL ends up in logs and process lists",
+            hint=CREDENTIALS[parts.scheme],
         )
     if parts.scheme == "file":
+        if extra:
+            raise InputError(
+                f"`{shown}` has a `{extra}` in its path", hint="write %3F for `?` and %23 for `#`"
+            )
         if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
-            raise InputError(f"`{url[:200]}` is not an absolute path", hint="write it like `file:///var/kv`")
-    elif not parts.netloc:
+            path = f"/{parts.netloc}{parts.path}".rstrip("/")
+            raise InputError(
+                f"`{shown}` is not an absolute path", hint=f"three slashes make it one, like `file://{path}`"
+            )
+    elif not where:
         raise InputError(
-            f"`{url[:200]}` names no bucket or host", hint=f"write it like `{parts.scheme}://name/prefix`"
+            f"`{shown}` names no bucket or host", hint=f"write it like `{parts.scheme}://name/prefix`"
         )
-
-
-def _without_secrets(url: str) -> str:
-    """The URL as it may be printed."""
-    try:
-        password = urlsplit(url).password
-    except ValueError:
-        return "…"
-    return (url.replace(password, "…") if password else url)[:200]
-
-
-def check_endpoint(url: str) -> None:
-    """Raise InputError for what is no address of a server, or carries credentials; the message shows none."""
-    try:
-        parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        good = False
-    if not good or "@" in url or any(c.isspace() or not c.isprintable() for c in url):
+    elif parts.scheme in _REDIS_SCHEMES and not re.fullmatch(r"/?|/\d{1,4}", parts.path):
         raise InputError(
-            f"endpoint `{url.rpartition('@')[2][:80]}` is not an address of an object store",
-            hint="write it like `https://minio.example:9000`; credentials come from the environment",
+            f"`{shown}` ends in something that is no number of a database",
+            hint=f"write it like `{parts.scheme}://{parts.netloc}/0`; keys have no prefix there",
         )
