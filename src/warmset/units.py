@@ -6,6 +6,7 @@ and printed only where a server's own flag means them.
 
 import math
 import re
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
@@ -17,6 +18,8 @@ GB = 10**9
 # No memory or store of today comes near this; a larger figure is a typing error, not a plan.
 MAX_BYTES = 1 << 60
 MAX_TOKENS = 1 << 53
+# A bare number counts GiB. One above the memory of any machine was meant as bytes or MiB.
+MAX_BARE_BYTES = 10_000 * GIB
 
 _SIZE_UNITS = {
     "b": 1,
@@ -55,21 +58,29 @@ def _split(text: str, what: str, example: str) -> tuple[Decimal, str]:
         raise InputError(f"{what} `{text[:80]}` is not a number", hint=f"write it like `{example}`") from None
 
 
-def parse_bytes(text: str | int | float, *, default_unit: str = "GiB", what: str = "size") -> int:
+def parse_bytes(text: str | int | float, *, what: str = "size") -> int:
     """Read a size such as `28GiB`, `512MB` or `1.5TiB` into bytes.
 
-    A bare number counts in `default_unit`. Fractions of a byte are rounded to the nearest byte.
-    Raises InputError for anything else, for negative sizes and for more than 2**60 bytes.
+    A bare number counts GiB. Fractions of a byte are rounded to the nearest byte.
+    Raises InputError for anything else, for negative sizes, for more than 2**60 bytes, and for a bare number above
+    10,000: whoever wrote it thought of another unit.
     """
-    number, unit = _split(str(text), what, f"28{default_unit}")
-    factor = _SIZE_UNITS.get(unit or default_unit.lower())
+    number, unit = _split(str(text), what, "28GiB")
+    factor = _SIZE_UNITS.get(unit or "gib")
     if factor is None:
         raise InputError(
             f"{what} `{text}` has the unknown unit `{unit}`", hint="use MiB, GiB or TiB (or MB, GB, TB)"
         )
     if number > MAX_BYTES or number * factor > MAX_BYTES:
         raise InputError(f"{what} `{text}` is absurdly large", hint="check the unit: a bare number means GiB")
-    return round(number * factor)
+    size = round(number * factor)
+    if not unit and size > MAX_BARE_BYTES:
+        bare = str(text).strip()
+        raise InputError(
+            f"{what} `{bare}` has no unit, and would be {format_bytes(size)}",
+            hint=f"a bare number means GiB: write `{bare}B` for bytes, `{bare}MiB`, or `{bare}GiB`",
+        )
+    return size
 
 
 def parse_tokens(text: str | int, *, what: str = "token count") -> int:
@@ -135,6 +146,21 @@ def format_gib(value: float | Fraction) -> str:
     return f"{float(value) / GIB:,.1f} GiB"
 
 
+def column_format(largest: float | Fraction) -> Callable[[float | Fraction], str]:
+    """How to write the sizes of one column: in GiB, or in MiB where even the `largest` is below 1 GiB."""
+    return format_gib if float(largest) >= GIB else lambda value: f"{float(value) / MIB:,.1f} MiB"
+
+
+def format_size(value: float | Fraction) -> str:
+    """Bytes in a sentence: GiB as `format_gib` beside it, a smaller unit below 1 GiB, where one decimal says little."""
+    return format_gib(value) if abs(float(value)) >= GIB else format_bytes(value)
+
+
+def format_counted(count: float, noun: str) -> str:
+    """`1 session`, `1,200 sessions`: a count with its noun, whose plural takes an s."""
+    return f"{count:,.0f} {noun}{'' if count == 1 else 's'}"
+
+
 def format_count(value: float) -> str:
     """A count with thousands separators."""
     return f"{value:,.0f}"
@@ -142,7 +168,7 @@ def format_count(value: float) -> str:
 
 def format_tokens(value: float) -> str:
     """Tokens with thousands separators."""
-    return f"{value:,.0f} tokens"
+    return format_counted(value, "token")
 
 
 def format_duration(seconds: float) -> str:

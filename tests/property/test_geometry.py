@@ -135,13 +135,18 @@ def test_context_parallel_ranks_share_what_they_would_copy(dcp: int) -> None:
 
 
 @quick
-@given(mixed, st.integers(2**30, 2**40), st.integers(1, 10**5))
-def test_a_pool_holds_what_its_sessions_take(geometry: Geometry, kv_bytes: int, context: int) -> None:
+@given(mixed, st.integers(2**30, 2**40), st.integers(1, 10**5), st.integers(0, 1))
+def test_a_pool_holds_what_its_sessions_take(
+    geometry: Geometry, kv_bytes: int, context: int, reserved: int
+) -> None:
     footprint = geometry.footprint()
-    tokens = footprint.pool_tokens(kv_bytes, context)
+    tokens = footprint.pool_tokens(kv_bytes, context, reserved_blocks=reserved)
     assert tokens >= 0
     assert tokens * footprint.pool_bytes_per_session(context) <= kv_bytes * context
-    assert footprint.pool_tokens(2 * kv_bytes, context) >= tokens
+    assert footprint.pool_tokens(2 * kv_bytes, context, reserved_blocks=reserved) >= tokens
+    blocks = footprint.usable_blocks(kv_bytes, reserved)
+    assert footprint.usable_blocks(footprint.kv_bytes_for(blocks + reserved), reserved) == blocks
+    assert footprint.kv_bytes_for(blocks + reserved) <= kv_bytes
 
 
 @quick

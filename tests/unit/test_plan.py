@@ -47,13 +47,110 @@ def test_the_block_that_the_server_keeps_is_no_room_for_sessions() -> None:
     block = 16 * 131_072
     exactly = plan(sessions=28)
     assert exactly.demand.device_bytes == exactly.device.kv_budget_bytes == 28 * GIB
-    assert exactly.device.usable_bytes == 28 * GIB - block
+    assert (exactly.device.usable_bytes, exactly.device.reserved_bytes) == (28 * GIB - block, block)
     # One block is no reason for a tier.
     assert (exactly.device.sessions, exactly.decision.verdict) == (27, "leave_off")
-    assert "2.00 MiB more on the device would hold the last session" in exactly.decision.reasons[1]
+    assert exactly.decision.reasons[1] == (
+        "the server keeps one block of 2.00 MiB to itself: 2.00 MiB more on the device would hold the last session"
+    )
     fits = plan(sessions=28, hbm_kv_bytes=28 * GIB + block)
     assert (fits.device.sessions, len(fits.decision.reasons)) == (28, 1)
+    # What is given beyond whole blocks counts towards the one that is missing.
+    half = plan(sessions=28, hbm_kv_bytes=28 * GIB + block // 2)
+    assert "1.00 MiB more on the device" in half.decision.reasons[1]
     assert plan(sessions=28, hbm_kv_bytes=28 * GIB - block).decision.verdict == "offload"
+
+
+@pytest.mark.parametrize("version", ["0.4.10", "0.5.23"])
+def test_sglang_keeps_no_block(version: str) -> None:
+    """`TokenToKVPoolAllocator(size)` hands out slots 1 to size of a buffer of size + page_size, in both versions."""
+    p = plan(sessions=28, engine=engine(f"sglang@{version}"))
+    assert (p.device.usable_bytes, p.device.reserved_bytes) == (28 * GIB, 0)
+    assert (p.device.sessions, p.device.tokens) == (28, 28 * 8192)
+    assert (p.decision.verdict, len(p.decision.reasons)) == ("leave_off", 1)
+    one = plan(sessions=1, hbm_kv_bytes=GIB, engine=engine(f"sglang@{version}"))
+    assert (one.decision.verdict, one.device.max_context_tokens) == ("leave_off", 8192)
+
+
+def test_uneven_pipeline_ranks_waste_memory_and_not_the_servers_block() -> None:
+    """33 layers on two ranks: the one with 17 fills 14 GiB with 14 GiB // (17 × 64 KiB) = 13,492 blocks."""
+    deep = uniform(33, 8, 128)
+    blocks = 14 * GIB // (17 * 65_536)
+    assert blocks == 13_492
+    for server, reserved in (("vllm", 1), ("sglang", 0)):
+        p = plan(deep, pp=2, sessions=27, engine=engine(server))
+        # 27 sessions of 512 blocks are 27.8 GiB of a pool of 28 GiB, and 332 blocks too many.
+        assert p.demand.device_bytes == 27 * 512 * 33 * 65_536 < 28 * GIB
+        assert p.device.usable_bytes == (blocks - reserved) * 33 * 65_536
+        assert (p.device.sessions, p.decision.verdict) == (26, "offload")
+        said = " ".join(p.decision.reasons)
+        assert "sessions can hold 27.2 GiB of the device's 28.0 GiB" in said
+        assert "pipeline rank" in said
+        assert "keeps one block" not in said
+    # All blocks but the server's own: the missing one is as large as on the heaviest rank, on both.
+    edge = plan(deep, pp=2, sessions=1, context_tokens=16 * 512, hbm_kv_bytes=2 * 512 * 17 * 65_536)
+    assert edge.decision.verdict == "does_not_fit"
+    assert "keeps one block" in " ".join(edge.decision.reasons)
+    assert any(fix.startswith("2.12 MiB more KV memory") for fix in edge.decision.fixes)
+
+
+def test_one_session_as_large_as_the_pool_lacks_the_servers_block() -> None:
+    p = plan(sessions=1, hbm_kv_bytes=GIB)
+    assert (p.decision.verdict, p.device.sessions, p.device.max_context_tokens) == ("does_not_fit", 0, 8176)
+    assert p.decision.reasons[:2] == (
+        "one session of 8,192 tokens takes 1.00 GiB and sessions can hold 1,022 MiB of the device's 1.00 GiB",
+        "the server keeps one block of 2.00 MiB to itself",
+    )
+    assert any("--max-model-len` to 8,176" in fix for fix in p.decision.fixes)
+    assert any(fix.startswith("2.00 MiB more KV memory on the device") for fix in p.decision.fixes)
+    assert plan(sessions=1, hbm_kv_bytes=GIB + 2 * 2**20).decision.verdict == "leave_off"
+
+
+def test_sizes_at_the_edge_are_no_zeros() -> None:
+    """Every sentence of plans that lack or take a few MiB: no `0.0 GiB`, and no two sizes that read the same."""
+    small = uniform(2, 1, 64)
+    asked: tuple[tuple[Geometry, dict[str, object]], ...] = (
+        (LLAMA, {"sessions": 28, "hbm_kv_bytes": 28 * GIB - 2**20}),
+        (LLAMA, {"sessions": 28, "host_ram_bytes": 36 * GIB, "hbm_kv_bytes": 27 * GIB}),
+        (small, {"sessions": 3, "hbm_kv_bytes": 4 * 2**20}),
+        (small, {"sessions": 3, "hbm_kv_bytes": 4 * 2**20, "host_ram_bytes": 10 * 2**20}),
+        (
+            small,
+            {
+                "sessions": 3,
+                "hbm_kv_bytes": 4 * 2**20,
+                "host_ram_bytes": 6 * 2**20,
+                "storage": ("nvme-gen4",),
+            },
+        ),
+        (small, {"sessions": 3, "hbm_kv_bytes": 4 * 2**20, "dev_shm_bytes": 2**20}),
+        (small, {"sessions": 3, "hbm_kv_bytes": 2**20}),
+        (small, {"sessions": 1, "hbm_kv_bytes": 9 * 2**20}),
+        (small, {"sessions": 3, "hbm_kv_bytes": 4 * 2**20, "engine": engine("vllm@0.19")}),
+        (
+            load("gemma-3-27b"),
+            {"sessions": 2, "context_tokens": 64, "hbm_kv_bytes": 2**26, "engine": engine("vllm@0.19")},
+        ),
+    )
+    for geometry, given in asked:
+        p = plan(geometry, **given)
+        said = (*p.decision.reasons, *p.decision.fixes, *p.notes, *p.assumptions, *p.tier.conversions)
+        assert not [words for words in said if " 0.0 GiB" in f" {words}"], given
+    over = plan(sessions=28, hbm_kv_bytes=28 * GIB - 2**20).decision.reasons[0]
+    # 28 GiB − 1 MiB are 14,335 blocks, of which the server keeps one: two of 14,336 are missing.
+    assert over.endswith("4.00 MiB would be computed again")
+
+
+def test_hybrid_models_name_their_currencies() -> None:
+    """Gemma 3: seven groups share a pool of blocks as wide as the widest, so content, device and tier differ."""
+    p = plan(load("gemma-3-27b"), sessions=20, hbm_kv_bytes=20 * GIB)
+    assert p.demand.warm_set_bytes < p.demand.device_bytes < p.tier.warm_set_bytes
+    assert p.decision.reasons[0].startswith(
+        "the warm set takes 22.0 GiB in whole blocks and the device holds 20.0 GiB"
+    )
+    assert plan().decision.reasons[0] == (
+        "the warm set takes 200.0 GiB and the device holds 28.0 GiB: 172.0 GiB would be computed again"
+    )
 
 
 def test_headroom_is_the_users() -> None:

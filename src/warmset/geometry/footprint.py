@@ -222,16 +222,27 @@ class Footprint:
         """Block ids that a decoding session of `context_tokens` holds, over all block tables."""
         return sum(steady_blocks(group.first, context_tokens, self.deployment.dcp) for group in self.tables)
 
-    def pool_tokens(self, kv_bytes: int, context_tokens: int) -> int:
+    def pool_tokens(self, kv_bytes: int, context_tokens: int, *, reserved_blocks: int) -> int:
         """Tokens that a pool of `kv_bytes` (all ranks) holds when sessions of `context_tokens` fill it.
 
-        Every rank has an equal share; the tightest rank decides; one block is the server's own.
+        `reserved_blocks` are the server's own.
         """
         self.check_context(context_tokens)
         needed = self.blocks_per_session(context_tokens)
         if needed == 0:
             return 0
-        return max(self.pool_blocks(kv_bytes // self.world) - 1, 0) * context_tokens // needed
+        return self.usable_blocks(kv_bytes, reserved_blocks) * context_tokens // needed
+
+    def usable_blocks(self, kv_bytes: int, reserved_blocks: int) -> int:
+        """Block ids for sessions in a pool of `kv_bytes` (all ranks), of which the server keeps `reserved_blocks`.
+
+        Every rank has an equal share of the bytes; the tightest rank decides.
+        """
+        return max(self.pool_blocks(kv_bytes // self.world) - reserved_blocks, 0)
+
+    def kv_bytes_for(self, blocks: int) -> int:
+        """The smallest pool (all ranks) with so many block ids: what the heaviest rank needs, on every rank."""
+        return blocks * self.world * max(rank.pool_bytes_per_block for rank in self.ranks)
 
     def pool_blocks(self, kv_bytes_per_rank: int) -> int:
         """Block ids in a pool with this many bytes on each rank."""

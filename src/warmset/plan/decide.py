@@ -1,5 +1,6 @@
 """From sizes and speeds to one of five verdicts, with the reasons in the order in which they count."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -7,7 +8,7 @@ from warmset.hardware import Storage
 from warmset.plan.charge import Charge
 from warmset.plan.host import Placement
 from warmset.plan.record import BreakEven, Decision, Demand, Device, Host, LowerTier
-from warmset.units import format_bytes, format_gib
+from warmset.units import format_bytes, format_size, format_tokens
 
 # Below this the tier loads slower than the model computes: every hit would cost time.
 _BREAK_EVEN = 1.0
@@ -74,14 +75,49 @@ def decide(
     """
     if device.sessions < 1:
         return Outcome(decision=does_not_fit(demand, device, fixes))
-    if demand.device_bytes <= device.kv_budget_bytes:
+    # The server's own block is no reason for a tier: what it displaces is less than a session.
+    if demand.device_bytes <= device.block_bytes:
         return Outcome(decision=_leave_off(demand, device))
-    over = demand.device_bytes - device.kv_budget_bytes
+    over = demand.device_bytes - device.usable_bytes
     need = (
-        f"the warm set takes {format_gib(demand.device_bytes)} and the device holds "
-        f"{format_gib(device.kv_budget_bytes)}: {format_gib(over)} would be computed again"
+        f"the warm set takes {device_size(demand)} and {_room(device, format_size)}: {format_size(over)} would be "
+        "computed again",
+        *_why_less(demand.device_bytes, device, format_size),
     )
     return weigh(charge, size, placed, host, speeds, stores, need, unified=unified)
+
+
+def device_size(demand: Demand) -> str:
+    """What the warm set takes on the device; `in whole blocks` where that reads differently from its content."""
+    content, taken = format_size(demand.warm_set_bytes), format_size(demand.device_bytes)
+    return taken if taken == content else f"{taken} in whole blocks"
+
+
+def _room(device: Device, form: Callable[[int], str]) -> str:
+    """What sessions can hold of the pool, which is said apart only where it reads differently."""
+    usable, budget = form(device.usable_bytes), form(device.kv_budget_bytes)
+    return (
+        f"the device holds {budget}"
+        if usable == budget
+        else f"sessions can hold {usable} of the device's {budget}"
+    )
+
+
+def _why_less(needed: int, device: Device, form: Callable[[int], str]) -> tuple[str, ...]:
+    """Why sessions cannot hold all of the pool, where `needed` bytes would fit it but for that or it reads less."""
+    if needed > device.kv_budget_bytes and form(device.usable_bytes) == form(device.kv_budget_bytes):
+        return ()
+    wasted = device.kv_budget_bytes - device.block_bytes
+    if needed > device.block_bytes and wasted >= device.bytes_per_block:
+        return (
+            "every pipeline rank holds only as many blocks as the one with the most layers: "
+            f"{format_size(wasted)} of the pool hold none",
+        )
+    return (_own_block(device),) if device.reserved_bytes else ()
+
+
+def _own_block(device: Device) -> str:
+    return f"the server keeps one block of {format_bytes(device.reserved_bytes)} to itself"
 
 
 def weigh(
@@ -91,7 +127,7 @@ def weigh(
     host: Host,
     speeds: tuple[BreakEven, ...],
     stores: tuple[Storage, ...],
-    need: str,
+    need: tuple[str, ...],
     *,
     unified: bool,
 ) -> Outcome:
@@ -102,14 +138,14 @@ def weigh(
             "host and device share one memory here: a host tier would take the memory that it should free"
         )
         return Outcome(
-            decision=Decision(verdict="recompute", reasons=(shared, need), fixes=_raise_utilization())
+            decision=Decision(verdict="recompute", reasons=(shared, *need), fixes=_raise_utilization())
         )
     if speed.ratio is not None and speed.ratio < _BREAK_EVEN:
         slow = (
             f"loading from the host reaches {speed.load_tokens_per_second:,.0f} tokens/s and prefill "
             f"{speed.prefill_tokens_per_second:,.0f}: computing again is faster"
         )
-        return Outcome(decision=Decision(verdict="recompute", reasons=(slow, need)))
+        return Outcome(decision=Decision(verdict="recompute", reasons=(slow, *need)))
     wanted = size.inclusive_bytes if charge.is_inclusive else size.exclusive_bytes
     if host.available_bytes is None or placed.host_bytes(wanted) <= host.available_bytes:
         return Outcome(decision=_offload(charge, size, host, speed, need, wanted), recommended_bytes=wanted)
@@ -119,18 +155,19 @@ def weigh(
 def _leave_off(demand: Demand, device: Device) -> Decision:
     share = demand.device_bytes / device.kv_budget_bytes
     reasons = [
-        f"the warm set of {format_gib(demand.device_bytes)} fits the device's {format_gib(device.kv_budget_bytes)} "
-        f"({share:.0%}): a tier would only copy it"
+        f"the warm set takes {device_size(demand)} of the device's {format_size(device.kv_budget_bytes)} "
+        f"({f'{share:.0%}' if share >= 0.01 else 'under 1%'}): a tier would only copy it"
     ]
-    missing = demand.device_bytes - device.usable_bytes
-    if missing > 0:
+    if demand.device_bytes > device.usable_bytes:
+        missing = device.bytes_per_block - device.kv_budget_bytes % device.bytes_per_block
         reasons.append(
-            f"the server keeps one block to itself: {format_bytes(missing)} more on the device would hold the last "
-            "session"
+            f"{_own_block(device)}: {format_bytes(missing)} more on the device would hold the last session"
         )
     if device.estimated and demand.device_bytes > device.low_bytes:
+        over = demand.device_bytes - device.low_bytes
         reasons.append(
-            f"it would not fit the low estimate of {format_gib(device.low_bytes)}: measure with `--metrics` or `--log`"
+            f"it is {format_size(over)} more than the low estimate of {format_size(device.low_bytes)}: measure with "
+            "`--metrics` or `--log`"
         )
     return Decision(verdict="leave_off", reasons=tuple(reasons))
 
@@ -138,18 +175,26 @@ def _leave_off(demand: Demand, device: Device) -> Decision:
 def does_not_fit(demand: Demand, device: Device, fixes: tuple[str, ...]) -> Decision:
     """The device cannot hold one session: no tier can fix that."""
     if device.kv_budget_bytes <= 0:
-        reason = "the weights leave no device memory for KV cache"
+        reasons: tuple[str, ...] = ("the weights leave no device memory for KV cache",)
     else:
-        reason = (
-            f"one session of {demand.context_tokens:,} tokens takes {format_gib(demand.device_bytes_per_session)} and "
-            f"the device holds {format_gib(device.kv_budget_bytes)}"
+        reasons = (
+            f"one session of {format_tokens(demand.context_tokens)} takes {_each_size(demand)} and "
+            f"{_room(device, format_bytes)}",
+            *_why_less(demand.device_bytes_per_session, device, format_bytes),
         )
     tier = "no tier can fix that: a running request must be on the device with all of its KV cache"
-    return Decision(verdict="does_not_fit", reasons=(reason, tier), fixes=fixes)
+    return Decision(verdict="does_not_fit", reasons=(*reasons, tier), fixes=fixes)
 
 
-def _offload(charge: Charge, size: Sizes, host: Host, speed: BreakEven, need: str, wanted: int) -> Decision:
-    reasons = [need]
+def _each_size(demand: Demand) -> str:
+    content, taken = format_bytes(demand.bytes_per_session), format_bytes(demand.device_bytes_per_session)
+    return taken if taken == content else f"{taken} in whole blocks"
+
+
+def _offload(
+    charge: Charge, size: Sizes, host: Host, speed: BreakEven, need: tuple[str, ...], wanted: int
+) -> Decision:
+    reasons = [*need]
     if speed.ratio is not None:
         reasons.append(f"loading is {speed.ratio:,.1f} times as fast as computing again")
     if charge.is_inclusive:
@@ -158,7 +203,7 @@ def _offload(charge: Charge, size: Sizes, host: Host, speed: BreakEven, need: st
         )
     if host.available_bytes is not None:
         reasons.append(
-            f"{format_gib(wanted)} fit the {format_gib(host.available_bytes)} that {host.limited_by} leaves"
+            f"{format_size(wanted)} fit the {format_size(host.available_bytes)} that {host.limited_by} leaves"
         )
     return Decision(verdict="offload", reasons=tuple(reasons))
 
@@ -170,15 +215,16 @@ def _add_lower_tier(
     host: Host,
     speeds: tuple[BreakEven, ...],
     stores: tuple[Storage, ...],
-    need: str,
+    need: tuple[str, ...],
     wanted: int,
 ) -> Outcome:
     available = host.available_bytes or 0
     fits = min(wanted, placed.tier_within(available))
     adds = fits > size.device_equivalent_bytes if charge.is_inclusive else fits > 0
+    taken = placed.host_bytes(wanted)
     short = (
-        f"the tier takes {format_gib(placed.host_bytes(wanted))} and {host.limited_by} leaves "
-        f"{format_gib(available)}"
+        f"the tier takes {format_size(taken)} and {host.limited_by} leaves {format_size(available)}: "
+        f"{format_size(taken - available)} too little"
     )
     useful = [
         (store, line)
@@ -187,11 +233,11 @@ def _add_lower_tier(
     ]
     if useful:
         store, line = useful[0]
-        reasons = [need, short, f"{store.label} below it holds the rest" + _pace(line)]
+        reasons = [*need, short, f"{store.label} below it holds the rest" + _pace(line)]
         if not adds:
             reasons.append(
                 f"host memory alone would hold no more than the device already does "
-                f"({format_gib(size.device_equivalent_bytes)}): it only stages what the lower tier loads"
+                f"({format_size(size.device_equivalent_bytes)}): it only stages what the lower tier loads"
             )
         lower = LowerTier(
             storage=store.name, kind=store.kind, recommended_bytes=size.inclusive_bytes, staging_bytes=fits
@@ -202,13 +248,18 @@ def _add_lower_tier(
         return Outcome(decision=decision, recommended_bytes=fits if adds else 0, lower=lower)
     slowest = "every lower tier considered loads slower than the model computes"
     if adds:
-        reasons = [need, short, slowest, f"{format_gib(fits)} of host memory still keep part of the warm set"]
+        reasons = [
+            *need,
+            short,
+            slowest,
+            f"{format_size(fits)} of host memory still keep part of the warm set",
+        ]
         decision = Decision(verdict="offload", reasons=tuple(reasons), fixes=_more_memory(host, wanted))
         return Outcome(decision=decision, recommended_bytes=fits)
     reasons = [
-        need,
+        *need,
         short,
-        f"host memory would hold no more than the device already does ({format_gib(size.device_equivalent_bytes)})",
+        f"host memory would hold no more than the device already does ({format_size(size.device_equivalent_bytes)})",
         slowest,
     ]
     return Outcome(
@@ -226,7 +277,7 @@ def _more_memory(host: Host, wanted: int) -> tuple[str, ...]:
         if host.limited_by != "host memory"
         else "use a host with more memory"
     )
-    return (f"{limit}: the whole warm set in host memory needs a tier of {format_gib(wanted)}",)
+    return (f"{limit}: the whole warm set in host memory needs a tier of {format_size(wanted)}",)
 
 
 def _raise_utilization() -> tuple[str, ...]:

@@ -34,21 +34,21 @@ def budget(
     if words is not None:
         kv_bytes, notes = _from_words(request, footprint, words)
         source = "metrics" if request.metrics is not None else "log"
-        device = _device(request, footprint, kv_bytes, gpu)
+        device = _device(request, footprint, kv_bytes, server, gpu)
         return Budget(replace(device, source=source), (), (*words.notes, *notes))  # type: ignore[arg-type]
     if request.kv_cache_tokens is not None:
         kv_bytes, notes = _from_tokens(request, footprint, request.kv_cache_tokens, request.max_model_len)
         return Budget(
-            replace(_device(request, footprint, kv_bytes, gpu), source="kv_cache_tokens"),
+            replace(_device(request, footprint, kv_bytes, server, gpu), source="kv_cache_tokens"),
             (f"the device pool is what a server logged as {request.kv_cache_tokens:,} tokens",),
             notes,
         )
     if request.hbm_kv_bytes is not None:
-        return Budget(_device(request, footprint, request.hbm_kv_bytes, gpu), (), ())
+        return Budget(_device(request, footprint, request.hbm_kv_bytes, server, gpu), (), ())
     assert gpu is not None
     guess = estimate(request.geometry, gpu, server, request.gpu_memory_utilization, request.ranks)
     device = replace(
-        _device(request, footprint, guess.best_bytes, gpu),
+        _device(request, footprint, guess.best_bytes, server, gpu),
         source="estimate",
         low_bytes=guess.low_bytes,
         high_bytes=guess.high_bytes,
@@ -57,13 +57,15 @@ def budget(
     return Budget(device, guess.assumptions, ())
 
 
-def _device(request: PlanRequest, footprint: Footprint, kv_bytes: int, gpu: Accelerator | None) -> Device:
+def _device(
+    request: PlanRequest, footprint: Footprint, kv_bytes: int, server: Engine, gpu: Accelerator | None
+) -> Device:
     if kv_bytes > MAX_BYTES:
         raise InputError(
             f"a device pool of `{kv_bytes:,}` bytes is absurdly large", hint="check the source of the budget"
         )
-    # vLLM's BlockPool takes one block out of every pool as its null block: of N blocks, N - 1 can be allocated.
-    usable = max(footprint.pool_blocks(kv_bytes // footprint.world) - 1, 0)
+    reserved = reserved_blocks(server)
+    usable = footprint.usable_blocks(kv_bytes, reserved)
     per_session = footprint.blocks_per_session(request.context_tokens)
     shared_bytes = whole_block_tokens(request, footprint) * (footprint.pool_bytes_per_token or 0)
     shared_blocks = int(shared_bytes // footprint.pool_bytes_per_block)
@@ -71,13 +73,20 @@ def _device(request: PlanRequest, footprint: Footprint, kv_bytes: int, gpu: Acce
         source="hbm_kv",
         kv_budget_bytes=kv_bytes,
         usable_bytes=usable * footprint.pool_bytes_per_block,
+        reserved_bytes=(footprint.usable_blocks(kv_bytes, 0) - usable) * footprint.pool_bytes_per_block,
+        bytes_per_block=footprint.kv_bytes_for(1),
         low_bytes=kv_bytes,
         high_bytes=kv_bytes,
-        tokens=footprint.pool_tokens(kv_bytes, request.context_tokens),
+        tokens=footprint.pool_tokens(kv_bytes, request.context_tokens, reserved_blocks=reserved),
         sessions=sessions_in(usable, per_session, per_session - shared_blocks, request.sessions),
         max_context_tokens=longest_context(footprint, usable),
         accelerator=gpu.name if gpu is not None else None,
     )
+
+
+def reserved_blocks(server: Engine) -> int:
+    """Blocks of every pool that the server keeps to itself."""
+    return int(server.default("reserved_blocks") or 0)
 
 
 def whole_block_tokens(request: PlanRequest, footprint: Footprint) -> int:

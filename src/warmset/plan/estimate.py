@@ -6,7 +6,7 @@ from warmset.errors import InputError
 from warmset.geometry import Geometry
 from warmset.hardware import Accelerator
 from warmset.servers import Engine
-from warmset.units import GIB, format_gib
+from warmset.units import GIB, format_size
 
 # What the driver, the framework and vendors' libraries keep of the memory that the driver reports: H100 80GB
 # reports 79.65 GiB to nvidia-smi and 79.19 GiB to CUDA.
@@ -63,12 +63,12 @@ def estimate(
             ("activations and graphs", -_overhead(ranks, "best")),
         ),
         assumptions=(
-            f"{device.label}: {format_gib(device.memory_bytes)} "
+            f"{device.label}: {format_size(device.memory_bytes)} "
             + ("as its driver reports" if device.memory_basis == "driver" else "by its data sheet")
             + f", × {used:g} GPU memory utilization ({origin})",
-            f"weights take {format_gib(weights)} per replica ({_weights_origin(geometry)})",
-            f"activations, graphs and communication take {format_gib(_overhead(ranks, 'best'))} per device "
-            f"({format_gib(_overhead(ranks, 'high'))} to {format_gib(_overhead(ranks, 'low'))}): "
+            f"weights take {format_size(weights)} per replica ({_weights_origin(geometry)})",
+            f"activations, graphs and communication take {format_size(_overhead(ranks, 'best'))} per device "
+            f"({format_size(_overhead(ranks, 'high'))} to {format_size(_overhead(ranks, 'low'))}): "
             "a server's own figure replaces this estimate (`--metrics` or `--log`)",
         ),
     )

@@ -4,24 +4,27 @@ from dataclasses import replace
 
 from warmset.errors import InputError
 from warmset.geometry import Footprint
+from warmset.plan.device import reserved_blocks
 from warmset.plan.record import Device
 from warmset.plan.request import PlanRequest
-from warmset.units import format_gib
+from warmset.servers import Engine
+from warmset.units import format_bytes, format_size
 
 _SMALLER_DTYPES = ("fp8",)
 
 
 def fixes(
-    request: PlanRequest, footprint: Footprint, device: Device, server_says: int | None
+    request: PlanRequest, server: Engine, footprint: Footprint, device: Device, server_says: int | None
 ) -> tuple[str, ...]:
     """Things to change, the cheapest first; `server_says` is the longest context by the server's own log."""
     found = []
+    reserved = reserved_blocks(server)
     longest = server_says or device.max_context_tokens
     if 0 < longest < request.context_tokens:
         found.append(f"lower `--max-model-len` to {longest:,}: the longest context that fits")
     for dtype in _SMALLER_DTYPES:
         fits = (
-            _fits_with(request, device, kv_dtype=dtype)
+            _fits_with(request, device, reserved, kv_dtype=dtype)
             if request.kv_dtype in ("auto", "bf16", "fp16")
             else None
         )
@@ -34,20 +37,21 @@ def fixes(
             else f"more devices (`--tp {request.tp * 2}` or more), or quantised weights"
         )
     else:
+        needed = footprint.kv_bytes_for(footprint.blocks_per_session(request.context_tokens) + reserved)
         found.append(
-            f"more KV memory on the device ({format_gib(footprint.pool_bytes_per_session(request.context_tokens))} at "
-            "least): more or larger devices, a higher `--gpu-memory-utilization`"
+            f"{format_size(needed - device.kv_budget_bytes)} more KV memory on the device: more or larger devices, a "
+            "higher `--gpu-memory-utilization`"
         )
     return tuple(found)
 
 
-def _fits_with(request: PlanRequest, device: Device, *, kv_dtype: str) -> str | None:
+def _fits_with(request: PlanRequest, device: Device, reserved: int, *, kv_dtype: str) -> str | None:
     changed = replace(request, kv_dtype=kv_dtype)
     try:
         footprint = footprint_of(changed)
-        blocks = footprint.pool_blocks(device.kv_budget_bytes // footprint.world) - 1
+        blocks = footprint.usable_blocks(device.kv_budget_bytes, reserved)
         if footprint.blocks_per_session(request.context_tokens) <= blocks:
-            return f"one session then takes {format_gib(footprint.pool_bytes_per_session(request.context_tokens))}"
+            return f"one session then takes {format_bytes(footprint.pool_bytes_per_session(request.context_tokens))}"
     except InputError:
         pass  # The model cannot have that dtype: nothing to offer.
     return None

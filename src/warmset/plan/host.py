@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from warmset.plan.charge import NATIVE
 from warmset.plan.record import Host
 from warmset.servers import Engine
-from warmset.units import GIB, format_bytes, format_gib
+from warmset.units import GIB, format_bytes, format_size
 
 # Left to the operating system, the page cache and everything else that runs there.
 HOST_RAM_SHARE = 0.9
@@ -102,8 +102,8 @@ def rounding(placed: Placement, tier_bytes: int) -> str | None:
     if not tier_bytes or taken <= tier_bytes * _WORTH_SAYING:
         return None
     return (
-        f"the host gives {format_gib(taken)} for a tier of {format_gib(tier_bytes)}: {placed.how}; a tier of "
-        f"{format_gib(placed.tier_within(taken))} takes no more"
+        f"the host gives {format_size(taken)} for a tier of {format_size(tier_bytes)}: {placed.how}; a tier of "
+        f"{format_size(placed.tier_within(taken))} takes no more"
     )
 
 
@@ -146,5 +146,8 @@ def dev_shm_advice(server: Engine, needed: int, given: int | None) -> str | None
         else "the server dies by a bus error"
     )
     if given is None:
-        return f"{DEV_SHM} must hold {format_gib(needed)} (containers get 64 MiB by default): otherwise {checked}"
-    return f"{DEV_SHM} of {format_bytes(given)} is too small for {format_gib(needed)}: raise it, otherwise {checked}"
+        return f"{DEV_SHM} must hold {format_size(needed)} (containers get 64 MiB by default): otherwise {checked}"
+    return (
+        f"{DEV_SHM} of {format_bytes(given)} is {format_bytes(needed - given)} too small for {format_size(needed)}: "
+        f"raise it, otherwise {checked}"
+    )

@@ -8,7 +8,7 @@ from warmset.geometry import Footprint
 from warmset.hardware import Accelerator, Storage, accelerator, storage
 from warmset.plan.charge import NATIVE, Charge, all_replicated, charge
 from warmset.plan.decide import Outcome, Sizes, decide, does_not_fit, sizes, weigh
-from warmset.plan.device import budget, whole_block_tokens
+from warmset.plan.device import budget, reserved_blocks, whole_block_tokens
 from warmset.plan.fixes import fixes, footprint_of
 from warmset.plan.host import Placement, host, placement
 from warmset.plan.record import Cost, Demand, Fleet, Plan, Tier
@@ -19,7 +19,7 @@ from warmset.plan.speed import break_even
 from warmset.plan.traffic import hits_of, leave_off, need, traffic_of, traffic_sizes, whole_blocks
 from warmset.plan.words import ServerWords, read_log, read_metrics
 from warmset.servers import Engine, engine
-from warmset.units import GIB, MAX_BYTES, format_gib
+from warmset.units import GIB, MAX_BYTES, format_bytes, format_size
 
 # Considered where nobody names a lower tier, the plainest first.
 _CANDIDATES = {
@@ -58,12 +58,13 @@ def make_plan(request: PlanRequest) -> Plan:
     size = sizes(attached, demand.device_bytes, found.device, charged, request.headroom_ratio)
     if size.inclusive_bytes > MAX_BYTES:
         raise InputError(
-            f"`{request.sessions:,}` sessions of `{request.context_tokens:,}` tokens need a tier of "
-            f"{format_gib(size.inclusive_bytes)}: that is absurdly large",
+            f"`{request.sessions:,}` {'session' if request.sessions == 1 else 'sessions'} of "
+            f"`{request.context_tokens:,}` tokens need a tier of {format_size(size.inclusive_bytes)}: that is absurdly "
+            "large",
             hint="check `--sessions`, `--context` and `--headroom`; they count one replica",
         )
     speeds = break_even(request, footprint, charged, gpu, stores)
-    helps = fixes(request, alone, found.device, words.longest_context_tokens if words else None)
+    helps = fixes(request, server, alone, found.device, words.longest_context_tokens if words else None)
     unified = gpu is not None and gpu.host_link.unified
     hits = None
     if request.trace is None:
@@ -79,6 +80,7 @@ def make_plan(request: PlanRequest) -> Plan:
             found.device.kv_budget_bytes,
             alone,
             charge(footprint, context, server, backend, lmcache),
+            reserved_blocks=reserved_blocks(server),
         )
         asked_for = traffic_sizes(hits)
         if found.device.sessions < 1:
@@ -227,7 +229,7 @@ def _with_connector(
     if after <= before:
         return alone, ()
     return footprint, (
-        f"{cause}: a session then takes {format_gib(after)} on the device instead of {format_gib(before)}; "
+        f"{cause}: a session then takes {format_bytes(after)} on the device instead of {format_bytes(before)}; "
         "vLLM 0.22 and newer keep it for backend `native`",
     )
 

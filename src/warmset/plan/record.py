@@ -31,13 +31,16 @@ class Demand:
 class Device:
     """The KV pool of one replica's devices.
 
-    `low_bytes`, `kv_budget_bytes` and `high_bytes` differ only where the budget is an estimate. `usable_bytes` is what
-    sessions can hold of the budget: whole blocks, without the one that the server keeps to itself.
+    `low_bytes`, `kv_budget_bytes` and `high_bytes` differ only where the budget is an estimate. Of the budget,
+    `usable_bytes` are the whole blocks that sessions can hold and `reserved_bytes` those that the server keeps to
+    itself; what is left fills no block on every rank. `bytes_per_block` is what one more block takes of the budget.
     """
 
     source: BudgetSource
     kv_budget_bytes: int
     usable_bytes: int
+    reserved_bytes: int
+    bytes_per_block: int
     low_bytes: int
     high_bytes: int
     tokens: int
@@ -50,6 +53,11 @@ class Device:
     def estimated(self) -> bool:
         """Whether the budget is an estimate with a band."""
         return self.source == "estimate"
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of all whole blocks, the server's own among them."""
+        return self.usable_bytes + self.reserved_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from warmset.plan.host import DEV_SHM, HOST_RAM_SHARE, Placement, dev_shm_advice
 from warmset.plan.record import BreakEven, Tier
 from warmset.plan.request import PlanRequest
 from warmset.servers import Engine
-from warmset.units import format_gib, format_tokens
+from warmset.units import format_size, format_tokens
 
 _DEVICES_PER_NODE = 8
 
@@ -46,11 +46,11 @@ def notes(
         said.append("no model was named: the command says `MODEL`")
     if device.estimated and outcome.decision.verdict in ("offload", "add_lower_tier"):
         said.append(
-            f"the device budget is an estimate between {format_gib(device.low_bytes)} and "
-            f"{format_gib(device.high_bytes)}; the inclusive size does not depend on it"
+            f"the device budget is an estimate between {format_size(device.low_bytes)} and "
+            f"{format_size(device.high_bytes)}; the inclusive size does not depend on it"
             if tier.inclusion == "inclusive"
-            else f"the device budget is an estimate between {format_gib(device.low_bytes)} and "
-            f"{format_gib(device.high_bytes)}, and the size depends on it"
+            else f"the device budget is an estimate between {format_size(device.low_bytes)} and "
+            f"{format_size(device.high_bytes)}, and the size depends on it"
         )
     rounded = rounding(placed, tier.recommended_bytes)
     if rounded is not None:
@@ -59,7 +59,7 @@ def notes(
     if advice is not None:
         said.append(advice)
     elif tier.dev_shm_bytes:
-        said.append(f"{DEV_SHM} of {format_gib(request.dev_shm_bytes or 0)} holds the tier")
+        said.append(f"{DEV_SHM} of {format_size(request.dev_shm_bytes or 0)} holds the tier")
     if outcome.lower is not None and not has_lower_tier(server, tier.backend):
         said.append(
             f"`{server}` with backend `{tier.backend}` has no tier below host memory: vLLM has it since 0.22 "

@@ -9,7 +9,7 @@ from warmset.plan.charge import Charge
 from warmset.plan.decide import Outcome, Sizes
 from warmset.plan.record import Decision, Device, SessionRule, Traffic
 from warmset.plan.request import PlanRequest
-from warmset.units import format_gib, format_ratio
+from warmset.units import format_counted, format_ratio, format_size
 
 if TYPE_CHECKING:
     from warmset.curves import Curve
@@ -78,8 +78,13 @@ def hits_of(
     pool_bytes: int,
     alone: Footprint,
     charged: Charge,
+    *,
+    reserved_blocks: int,
 ) -> Hits:
-    """Put `trace` to a deployment: `charged` is what its tier, `alone` what its device takes for `context_tokens`."""
+    """Put `trace` to a deployment: `charged` is what its tier, `alone` what its device takes for `context_tokens`.
+
+    The server keeps `reserved_blocks` of the pool to itself.
+    """
     from warmset.curves import in_chunks, lru_curve
 
     device = lru_curve(trace)
@@ -90,7 +95,7 @@ def hits_of(
     return Hits(
         device=device,
         tier=tier,
-        device_tokens=alone.pool_tokens(pool_bytes, context_tokens),
+        device_tokens=alone.pool_tokens(pool_bytes, context_tokens, reserved_blocks=reserved_blocks),
         bytes_per_token=charged.session_bytes / context_tokens or Fraction(1),
         is_inclusive=charged.is_inclusive,
         within_points=within_points,
@@ -120,18 +125,18 @@ def leave_off(hits: Hits, device: Device) -> Decision:
     low = hits.on_device(device.low_bytes / device.kv_budget_bytes)
     if low < hits.enough:
         reasons.append(
-            f"with the low estimate of {format_gib(device.low_bytes)} it would be {format_ratio(hits.ratio(low))} "
+            f"with the low estimate of {format_size(device.low_bytes)} it would be {format_ratio(hits.ratio(low))} "
             "alone: measure with `--metrics` or `--log`"
         )
     return Decision(verdict="leave_off", reasons=tuple(reasons))
 
 
-def need(hits: Hits, wanted: int) -> str:
+def need(hits: Hits, wanted: int) -> tuple[str, ...]:
     """Why a tier of `wanted` bytes is worth a thought."""
     return (
         f"the device alone serves {format_ratio(hits.ratio(hits.on_device()))} of the tokens in blocks; with a tier "
-        f"of {format_gib(wanted)} it is {format_ratio(hits.ratio(hits.with_tier(wanted)))}, and no tier reaches more "
-        f"than {format_ratio(hits.ratio(hits.reachable))}"
+        f"of {format_size(wanted)} it is {format_ratio(hits.ratio(hits.with_tier(wanted)))}, and no tier reaches more "
+        f"than {format_ratio(hits.ratio(hits.reachable))}",
     )
 
 
@@ -187,8 +192,9 @@ def _notes(trace: "Trace", device: Device, charged: Charge) -> list[str]:
     if longest > device.max_context_tokens:
         over = int((trace.input_tokens > device.max_context_tokens).sum())
         said.append(
-            f"{over:,} of {trace.requests:,} prompts are longer than the {device.max_context_tokens:,} tokens that "
-            f"model and device allow, the longest {longest:,}: they would be refused"
+            f"{over:,} of {format_counted(trace.requests, 'prompt')} {'is' if over == 1 else 'are'} longer than the "
+            f"{device.max_context_tokens:,} tokens that model and device allow, the longest {longest:,}: "
+            f"{'it' if over == 1 else 'they'} would be refused"
         )
     if charged.chunk_tokens > trace.block_tokens and _unknown_chunks(trace, charged):
         said.append(

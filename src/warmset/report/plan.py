@@ -1,13 +1,22 @@
 """Renders a plan: the decision first, then why, the sizes side by side, what to type, and what was assumed."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from warmset.plan.host import DEV_SHM
-from warmset.plan.record import BreakEven, Cost, Device, LowerTier, Plan
+from warmset.plan.record import BreakEven, Cost, LowerTier, Plan
 from warmset.report.document import Bullets, Code, Document, Facts, Line, Section, Table, Tone
 from warmset.report.launch import next_section, next_steps
 from warmset.report.plan_traffic import traffic_headline, traffic_payload, traffic_section
-from warmset.units import format_bytes, format_count, format_gib, format_ratio
+from warmset.units import (
+    column_format,
+    format_bytes,
+    format_count,
+    format_counted,
+    format_ratio,
+    format_size,
+    format_tokens,
+)
 
 if TYPE_CHECKING:
     from warmset.launch import Launch
@@ -19,6 +28,7 @@ _TONES: dict[str, Tone] = {
     "recompute": "warn",
     "does_not_fit": "bad",
 }
+_IN_BLOCKS, _IN_TIER = "warm set, in whole blocks", "warm set, in the tier"
 _KINDS = {"disk": "on disk", "object": "in an object store"}
 _SOURCES = {
     "metrics": "the server's own metrics",
@@ -74,6 +84,8 @@ def payload(plan: Plan, launch: "Launch | None") -> dict[str, Any]:
             if device.estimated
             else device.kv_budget_bytes,
             "kv_budget_best_bytes": device.kv_budget_bytes,
+            "usable_bytes": device.usable_bytes,
+            "reserved_bytes": device.reserved_bytes,
             "per_rank_kv_budget_bytes": device.kv_budget_bytes // plan.ranks,
             "tokens": device.tokens,
             "sessions": device.sessions,
@@ -188,22 +200,27 @@ def document(plan: Plan, launch: "Launch | None") -> Document:
 
 def _headline(plan: Plan) -> str:
     tier, demand = plan.tier, plan.demand
-    warm = f"{format_count(demand.sessions)} sessions of {format_count(demand.context_tokens)} tokens"
+    warm = f"{format_counted(demand.sessions, 'session')} of {format_tokens(demand.context_tokens)}"
     match plan.decision.verdict:
+        case "leave_off" if plan.device.sessions < demand.sessions:
+            return (
+                f"Leave offload off: {format_count(plan.device.sessions)} of {warm} fit the device, and the last all "
+                "but one block."
+            )
         case "leave_off":
-            return f"Leave offload off: {warm} fit the device."
+            return f"Leave offload off: {warm} {'fits' if demand.sessions == 1 else 'fit'} the device."
         case "offload" if tier.recommended_bytes < (
             tier.inclusive_bytes if tier.inclusion == "inclusive" else tier.exclusive_bytes
         ):
-            return f"Offload what fits: a host tier of {format_gib(tier.recommended_bytes)} keeps part of {warm}."
+            return f"Offload what fits: a host tier of {format_size(tier.recommended_bytes)} keeps part of {warm}."
         case "offload":
-            return f"Offload: a host tier of {format_gib(tier.recommended_bytes)} keeps {warm} warm."
+            return f"Offload: a host tier of {format_size(tier.recommended_bytes)} keeps {warm} warm."
         case "add_lower_tier":
             lower = plan.lower_tier
             assert lower is not None
             return (
-                f"Add a lower tier: {format_gib(lower.recommended_bytes)} {_KINDS[lower.kind]} below "
-                f"{format_gib(lower.staging_bytes)} of host memory keep {warm} warm."
+                f"Add a lower tier: {format_size(lower.recommended_bytes)} {_KINDS[lower.kind]} below "
+                f"{format_size(lower.staging_bytes)} of host memory keep {warm} warm."
             )
         case "recompute":
             return (
@@ -211,30 +228,32 @@ def _headline(plan: Plan) -> str:
             )
         case _:
             return (
-                f"Does not fit: one session of {format_count(demand.context_tokens)} tokens is more than the device "
+                f"Does not fit: one session of {format_tokens(demand.context_tokens)} is more than the device "
                 "holds, and no tier can fix that."
             )
 
 
 def _sizes(plan: Plan) -> tuple[Table | Facts, ...]:
     demand, device, tier, fleet = plan.demand, plan.device, plan.tier, plan.fleet
+    form = _form(plan)
     per_rank, many = plan.ranks > 1, fleet.replicas > 1
-    rows: list[tuple[str, int, int, str]] = [
+    rows: list[tuple[str, int, int | None, str]] = [
         (
             "warm set",
             demand.warm_set_bytes,
             demand.sessions,
             f"{format_bytes(demand.bytes_per_session)} per session, {_per_token(plan)} per token",
         ),
-        ("device pool", device.kv_budget_bytes, device.sessions, _budget(device)),
-        ("tier, inclusive rule", tier.inclusive_bytes, 0, _rule(plan, "inclusive")),
-        ("tier, exclusive rule", tier.exclusive_bytes, 0, _rule(plan, "exclusive")),
-        ("tier, recommended", tier.recommended_bytes, tier.sessions, _recommended(plan)),
+        *_other_currencies(plan),
+        ("device pool", device.kv_budget_bytes, device.sessions, _budget(plan)),
+        ("tier, inclusive rule", tier.inclusive_bytes, None, _rule(plan, "inclusive")),
+        ("tier, exclusive rule", tier.exclusive_bytes, None, _rule(plan, "exclusive")),
+        ("tier, recommended", tier.recommended_bytes, tier.sessions or None, _recommended(plan)),
     ]
     if tier.host_memory_bytes:
         where = f"in {DEV_SHM}" if tier.dev_shm_bytes else "pinned"
-        of = "" if plan.host.ram_bytes is None else f"; the host has {format_gib(plan.host.ram_bytes)}"
-        rows.append(("host memory", tier.host_memory_bytes, 0, where + of))
+        of = "" if plan.host.ram_bytes is None else f"; the host has {format_size(plan.host.ram_bytes)}"
+        rows.append(("host memory", tier.host_memory_bytes, None, where + of))
     if plan.lower_tier is not None:
         rows.append(
             ("lower tier", plan.lower_tier.recommended_bytes, demand.sessions, plan.lower_tier.storage)
@@ -249,10 +268,10 @@ def _sizes(plan: Plan) -> tuple[Table | Facts, ...]:
         tuple(
             (
                 name,
-                format_gib(size),
-                *((format_gib(size / plan.ranks),) if per_rank else ()),
-                *((format_gib(size * fleet.replicas),) if many else ()),
-                format_count(sessions) if sessions else "",
+                form(size),
+                *((form(size / plan.ranks),) if per_rank else ()),
+                *((form(size * fleet.replicas),) if many else ()),
+                "" if sessions is None else format_count(sessions),
                 remark,
             )
             for name, size, sessions, remark in rows
@@ -260,6 +279,27 @@ def _sizes(plan: Plan) -> tuple[Table | Facts, ...]:
         frozenset(range(1, len(headers))),
     )
     return (table, Facts(_cost_rows(plan))) if plan.cost is not None else (table,)
+
+
+def _form(plan: Plan) -> Callable[[float], str]:
+    """How the column writes its sizes."""
+    sizes = (plan.demand.device_bytes, plan.device.kv_budget_bytes, plan.tier.inclusive_bytes)
+    return column_format(max(sizes))
+
+
+def _other_currencies(plan: Plan) -> list[tuple[str, int, int | None, str]]:
+    """The warm set as the device pool and the tier charge it, where that reads differently from its content."""
+    demand, tier, form = plan.demand, plan.tier, _form(plan)
+    charged = (
+        (
+            _IN_BLOCKS,
+            demand.device_bytes,
+            f"{format_bytes(demand.device_bytes_per_session)} per session on the device",
+        ),
+        (_IN_TIER, tier.warm_set_bytes, f"as {tier.backend} stores it"),
+    )
+    content = form(demand.warm_set_bytes)
+    return [(name, size, None, remark) for name, size, remark in charged if form(size) != content]
 
 
 def _cost_rows(plan: Plan) -> tuple[tuple[str, str, str], ...]:
@@ -276,17 +316,27 @@ def _per_token(plan: Plan) -> str:
     return f"{plan.bytes_per_token:,.0f} B" if plan.bytes_per_token else "nothing"
 
 
-def _budget(device: Device) -> str:
+def _budget(plan: Plan) -> str:
+    device, form = plan.device, _form(plan)
     source = _SOURCES[device.source]
     if device.estimated:
-        return f"{source}: {format_gib(device.low_bytes)} to {format_gib(device.high_bytes)}"
+        source += f": {format_size(device.low_bytes)} to {format_size(device.high_bytes)}"
+    if form(device.usable_bytes) != form(device.kv_budget_bytes):
+        source += f"; sessions can hold {format_size(device.usable_bytes)}"
     return source
 
 
 def _rule(plan: Plan, rule: str) -> str:
-    tier = plan.tier
+    tier, form = plan.tier, _form(plan)
     margin = f"(1 + {format_ratio(tier.headroom_ratio)})"
-    formula = f"warm set × {margin}" if rule == "inclusive" else f"(warm set − device pool) × {margin}"
+    content, charged = form(plan.demand.warm_set_bytes), form(tier.warm_set_bytes)
+    warm = "warm set" if content == charged else _IN_TIER
+    if rule == "inclusive":
+        formula = f"{warm} × {margin}"
+    elif form(plan.demand.device_bytes) == charged:
+        formula = f"({warm} − device pool) × {margin}"
+    else:
+        formula = f"({warm} − the device's share of it) × {margin}"
     return (
         f"{formula}; applies" if tier.inclusion == rule else f"{formula}; {tier.backend} is {tier.inclusion}"
     )

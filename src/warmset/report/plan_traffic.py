@@ -5,7 +5,7 @@ from typing import Any
 from warmset.plan.record import Plan, Traffic
 from warmset.plan.traffic import points
 from warmset.report.document import Bullets, Section, Table
-from warmset.units import format_count, format_gib, format_ratio
+from warmset.units import column_format, format_counted, format_ratio, format_size, format_tokens
 
 
 def traffic_payload(traffic: Traffic) -> dict[str, Any]:
@@ -49,13 +49,13 @@ def traffic_headline(traffic: Traffic, plan: Plan) -> str | None:
                 f"Leave offload off: the device alone serves {alone} of this traffic, and a tier adds little."
             )
         case "offload":
-            size = format_gib(plan.tier.recommended_bytes)
+            size = format_size(plan.tier.recommended_bytes)
             part = "Offload what fits" if plan.tier.recommended_bytes < traffic.tier_bytes else "Offload"
             return f"{part}: a host tier of {size} raises the hit rate of this traffic from {alone} to {with_it}."
         case "add_lower_tier":
             assert plan.lower_tier is not None
             return (
-                f"Add a lower tier: {format_gib(plan.lower_tier.recommended_bytes)} of {plan.lower_tier.kind} raise "
+                f"Add a lower tier: {format_size(plan.lower_tier.recommended_bytes)} of {plan.lower_tier.kind} raise "
                 f"the hit rate of this traffic from {alone} to {with_it}."
             )
         case _:
@@ -84,10 +84,11 @@ def traffic_section(traffic: Traffic, plan: Plan) -> Section:
             rule.tier_bytes,
             rule.hit_ratio,
             "tier by the session rule",
-            f"{format_count(rule.sessions)} sessions of {format_count(rule.context_tokens)} tokens, {origin}",
+            f"{format_counted(rule.sessions, 'session')} of {format_tokens(rule.context_tokens)}, {origin}",
         ),
     ]
     held = plan.tier.recommended_bytes
+    form = column_format(max(plan.device.kv_budget_bytes, *(size for size, *_ in rows)))
     if plan.lower_tier is None and 0 < held < traffic.tier_bytes:
         rows.append((held, traffic.recommended_hit_ratio, "tier, recommended", "what the host holds"))
     table = Table(
@@ -95,12 +96,12 @@ def traffic_section(traffic: Traffic, plan: Plan) -> Section:
         (
             (
                 "device alone",
-                format_gib(plan.device.kv_budget_bytes),
+                form(plan.device.kv_budget_bytes),
                 format_ratio(traffic.device_hit_ratio),
-                f"{format_count(traffic.device_blocks)} blocks of {traffic.block_tokens} tokens",
+                f"{format_counted(traffic.device_blocks, 'block')} of {format_tokens(traffic.block_tokens)}",
             ),
             *(
-                (name, format_gib(size), format_ratio(ratio), why)
+                (name, form(size), format_ratio(ratio), why)
                 for size, ratio, name, why in sorted(rows)
                 if size
             ),
