@@ -1,6 +1,7 @@
 """`warmset plan` as an operator and a script meet it."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ def test_an_answer_ends_with_the_next_command(
 ) -> None:
     asked = (*WORKED, "--sessions", 200, "--hbm-kv", 28, "--engine", engine)
     command = f"warmset measure http://localhost:{port} --for 5m"
-    assert [step["command"] for step in valid(*asked)["next_steps"]] == [command]
+    assert [s["command"] for s in valid(*asked)["next_steps"]] == [f"{command} --save before.json", command]
     assert warmset(*asked).out.splitlines()[-1].startswith(f"  {command}  # ")
 
 
@@ -289,3 +290,96 @@ def test_a_password_in_an_address_is_never_shown(warmset: Callable[..., Any]) ->
     assert ran.code == 2
     assert "127.0.0.1:1/metrics" in ran.err
     assert "sekret" not in ran.err + ran.out
+
+
+def _row(out: str, name: str) -> list[str]:
+    line = next(line for line in out.splitlines() if line.strip().startswith(name))
+    return re.split(r"\s{2,}", line.strip())
+
+
+@pytest.mark.parametrize(
+    ("engine", "fitting", "headline"),
+    [
+        (
+            "vllm@0.32",
+            "19",
+            "19 of 20 sessions of 8,192 tokens fit the device, and the last all but one block.",
+        ),
+        ("sglang@0.5.23", "20", "20 sessions of 8,192 tokens fit the device."),
+    ],
+)
+def test_headline_reasons_and_table_tell_one_story_at_the_edge(
+    warmset: Callable[..., Any], valid: Callable[..., Any], engine: str, fitting: str, headline: str
+) -> None:
+    asked = (*WORKED, "--sessions", 20, "--hbm-kv", "20GiB", "--engine", engine)
+    out = warmset(*asked).out
+    assert out.splitlines()[0] == f"Leave offload off: {headline}"
+    assert _row(out, "device pool")[:3] == ["device pool", "20.0 GiB", fitting]
+    assert ("keeps one block of 2.00 MiB to itself" in out) is engine.startswith("vllm")
+    device = valid(*asked)["device"]
+    assert device["sessions"] == int(fitting)
+    assert device["usable_bytes"] + device["reserved_bytes"] == 20 * GIB
+    assert device["usable_bytes"] // (2**20 * 1024) == int(fitting)
+
+
+def test_one_session_is_singular(warmset: Callable[..., Any]) -> None:
+    for sessions, budget, headline in (
+        (1, 2, "Leave offload off: 1 session of 8,192 tokens fits the device."),
+        (2, 3, "Leave offload off: 2 sessions of 8,192 tokens fit the device."),
+    ):
+        out = warmset(*WORKED, "--sessions", sessions, "--hbm-kv", budget).out
+        assert out.splitlines()[0] == headline
+        assert re.search(r"\b1 (sessions|tokens|blocks|ranks|prompts)\b", out) is None
+
+
+@pytest.mark.parametrize(
+    "model", ["gemma-3-27b", "gpt-oss-20b", "llama-4-scout", "mistral-7b-v0.1", "qwen3.5-27b"]
+)
+@pytest.mark.parametrize("context", [1000, 8192, 30_000])
+@pytest.mark.parametrize("sessions", [7, 100])
+def test_what_reads_as_one_quantity_is_one(
+    warmset: Callable[..., Any], model: str, context: int, sessions: int
+) -> None:
+    """The reason and the table: the same size for the same name, in GiB."""
+    out = warmset("plan", model, "--sessions", sessions, "--context", context, "--hbm-kv", 8).out
+    said = re.search(r"the warm set takes ([0-9.,]+ \S+)( in whole blocks)?", out)
+    assert said is not None
+    name = "warm set, in whole blocks" if said[2] else "warm set"
+    if " MiB" not in said[1]:
+        assert _row(out, name)[1] == said[1]
+    inclusive = _row(out, "tier, inclusive rule")
+    named = inclusive[-1].split(" × ")[0]
+    # One decimal in the table, one more or less in the product.
+    size = float(_row(out, named)[1].split()[0].replace(",", ""))
+    assert float(inclusive[1].split()[0].replace(",", "")) == pytest.approx(size * 1.15, abs=0.11)
+
+
+def test_a_plan_in_mebibytes_has_no_column_of_zeros(warmset: Callable[..., Any]) -> None:
+    out = warmset(
+        "plan",
+        "--layers",
+        2,
+        "--kv-heads",
+        1,
+        "--head-dim",
+        64,
+        "--sessions",
+        3,
+        "--context",
+        8192,
+        "--hbm-kv",
+        "8MiB",
+    ).out
+    assert _row(out, "warm set")[1] == "12.0 MiB"
+    assert _row(out, "tier, recommended")[1] == "13.8 MiB"
+    assert " 0.0 " not in out.split("Sizes")[1].split("Type this")[0].replace("15.0", "")
+
+
+@pytest.mark.parametrize("option", ["--hbm-kv", "--host-ram", "--container-limit", "--shm"])
+def test_a_bare_number_of_bytes_is_refused(warmset: Callable[..., Any], option: str) -> None:
+    budget = () if option == "--hbm-kv" else ("--hbm-kv", 28)
+    ran = warmset(*WORKED, "--sessions", 1, *budget, option, 1073741824)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"`{option}` `1073741824` has no unit" in ran.err
+    assert "`1073741824B`" in ran.err.split("hint: ")[1]
+    assert warmset(*WORKED, "--sessions", 1, *budget, option, "1073741824B").code == 0

@@ -35,6 +35,7 @@ def questions(draw: st.DrawFn) -> dict[str, Any]:
         "prefill_tokens_per_second": draw(st.none() | st.floats(1.0, 1e6)),
         "load_bytes_per_second": draw(st.none() | st.floats(1e8, 1e12)),
         "dp": draw(st.sampled_from([1, 2])),
+        "pp": draw(st.sampled_from([1, 1, 3])),
     }
     if server.server == "vllm":
         asked["backend"] = draw(st.sampled_from(["native", "lmcache"]))
@@ -63,8 +64,14 @@ def test_a_recommended_inclusive_tier_holds_more_than_the_device(asked: dict[str
         assert tier.recommended_bytes / stored > on_device * 0.999
     if plan.decision.verdict in ("leave_off", "recompute", "does_not_fit"):
         assert tier.recommended_bytes == tier.host_memory_bytes == 0
+    short = plan.demand.sessions - plan.device.sessions
     if plan.decision.verdict == "leave_off":
         assert plan.demand.device_bytes <= plan.device.kv_budget_bytes
+        # Only the server's own block may keep the last session out, and then the answer says so.
+        own = any("keeps one block" in reason for reason in plan.decision.reasons)
+        assert (short == 1 and plan.device.reserved_bytes > 0) if own else short <= 0
+    else:
+        assert short > 0
     if plan.decision.verdict == "offload":
         assert tier.recommended_bytes > 0
 

@@ -6,10 +6,14 @@ from warmset.errors import InputError
 from warmset.units import (
     GIB,
     MAX_BYTES,
+    column_format,
     format_bytes,
+    format_counted,
     format_duration,
     format_gib,
     format_ratio,
+    format_size,
+    format_tokens,
     parse_bytes,
     parse_duration,
     parse_ratio,
@@ -48,6 +52,22 @@ def test_sizes_that_are_none(text: str) -> None:
         parse_bytes(text)
     assert "`" in caught.value.message
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["1073741824", "57344", " 10001", "1e6", "10000.5"])
+def test_a_bare_number_that_no_machine_has_is_no_number_of_gib(text: str) -> None:
+    """57,344 is what `nvidia-smi` prints for 56 GiB, 1,073,741,824 are the bytes of one."""
+    with pytest.raises(InputError, match=f"`{text.strip()}` has no unit") as caught:
+        parse_bytes(text)
+    bare = text.strip()
+    for written in (f"{bare}B", f"{bare}MiB", f"{bare}GiB"):
+        assert f"`{written}`" in (caught.value.hint or "")
+        parse_bytes(written)
+
+
+def test_bare_numbers_are_gib_up_to_what_machines_have() -> None:
+    assert parse_bytes("10000") == 10_000 * GIB
+    assert parse_bytes("20480GiB") == 20 * 2**40
 
 
 def test_the_largest_size_is_bounded() -> None:
@@ -110,3 +130,26 @@ def test_what_people_read() -> None:
     assert format_duration(59.999) == "60 s"
     assert format_duration(12000) == "3h 20m"
     assert format_duration(300000) == "3d 11h"
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [(0, "0 B"), (2**21, "2.00 MiB"), (GIB - 2**21, "1,022 MiB"), (GIB, "1.0 GiB"), (200 * GIB, "200.0 GiB")],
+)
+def test_a_size_in_a_sentence_is_never_a_zero_that_is_none(size: int, words: str) -> None:
+    assert format_size(size) == words
+
+
+def test_a_column_has_one_unit() -> None:
+    assert [column_format(28 * GIB)(size) for size in (28 * GIB, 2**20)] == ["28.0 GiB", "0.0 GiB"]
+    assert [column_format(12 * 2**20)(size) for size in (12 * 2**20, 2**19)] == ["12.0 MiB", "0.5 MiB"]
+
+
+def test_one_is_singular() -> None:
+    assert [format_counted(n, "session") for n in (0, 1, 2, 1200)] == [
+        "0 sessions",
+        "1 session",
+        "2 sessions",
+        "1,200 sessions",
+    ]
+    assert format_tokens(1) == "1 token"

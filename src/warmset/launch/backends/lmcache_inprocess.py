@@ -6,7 +6,7 @@ from warmset.launch.parts import Conversion, Parts
 from warmset.launch.request import LaunchRequest
 from warmset.launch.surface import Surface, compact
 from warmset.servers import Engine, engine
-from warmset.units import GIB, format_gib
+from warmset.units import GIB, format_size
 
 CONNECTOR = "LMCacheConnectorV1"
 # Carries vLLM and LMCache together; the plain vLLM image need not have LMCache.
@@ -85,8 +85,8 @@ def _host(request: LaunchRequest, names: Surface, *, first_alone: bool) -> tuple
         "first_rank_max_local_cpu_size",
         request.tier_bytes,
         "GiB on the first rank",
-        f"{format_gib(request.tier_bytes)} on the first of {request.ranks} ranks, {format_gib(_OTHERS_BYTES)} on each "
-        "other",
+        f"{format_size(request.tier_bytes)} on the first of {request.ranks} ranks, "
+        f"{format_size(_OTHERS_BYTES)} on each other",
     )
     more = compact({host.setting: float(host.value)})
     return host, {each: decimal_gib(_OTHERS_BYTES), names.env("LMCACHE_EXTRA_CONFIG"): more}

@@ -8,7 +8,7 @@ from warmset.launch.parts import Parts, Process
 from warmset.launch.request import LaunchRequest
 from warmset.launch.surface import Surface, compact, refuse
 from warmset.servers import Engine, engine, inspected
-from warmset.units import format_gib
+from warmset.units import format_size
 
 CONNECTOR = "LMCacheMPConnector"
 OWN_CLASS = "lmcache.integration.vllm.lmcache_mp_connector"
@@ -45,8 +45,8 @@ def parts(request: LaunchRequest) -> Parts:
         names.flag("--l1-size-gb"),
         total_bytes,
         "GiB total for the server",
-        (f"{format_gib(request.tier_bytes)} × {request.dp} replicas = " if request.dp > 1 else "")
-        + f"{format_gib(total_bytes)}, shared by all clients of the server",
+        (f"{format_size(request.tier_bytes)} × {request.dp} replicas = " if request.dp > 1 else "")
+        + f"{format_size(total_bytes)}, shared by all clients of the server",
     )
     return Parts(
         server=vllm_process(request, surface, transfer_config=config),
@@ -103,7 +103,7 @@ def _disk_notes(request: LaunchRequest) -> tuple[str, ...]:
     if request.disk_bytes is None:
         return ()
     return (
-        f"LMCache's `fs` tier has no size limit: give it a volume of {format_gib(request.disk_bytes * request.dp)}",
+        f"LMCache's `fs` tier has no size limit: give it a volume of {format_size(request.disk_bytes * request.dp)}",
     )
 
 

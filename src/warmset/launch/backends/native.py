@@ -10,7 +10,7 @@ from warmset.launch.request import LaunchRequest
 from warmset.launch.surface import Surface
 from warmset.plan.host import Placement, placement, rounding
 from warmset.servers import Engine
-from warmset.units import format_gib
+from warmset.units import format_size
 
 CONNECTOR = "OffloadingConnector"
 
@@ -30,7 +30,7 @@ def parts(request: LaunchRequest) -> Parts:
             "--kv-offloading-size",
             request.tier_bytes,
             "GiB total per replica",
-            f"{format_gib(request.tier_bytes)} over all ranks of one replica",
+            f"{format_size(request.tier_bytes)} over all ranks of one replica",
         )
         flags = (surface.flag(conversion.setting), conversion.value)
     else:
@@ -90,14 +90,14 @@ def _blocks(request: LaunchRequest) -> tuple[dict[str, Any], Conversion]:
     if blocks < 1:
         raise Unsupported(
             f"a tier of `{request.tier_bytes}` bytes is smaller than one block on each rank",
-            hint=f"give at least {format_gib(block_bytes * request.ranks * 2)}, or use `--engine vllm@{able}`",
+            hint=f"give at least {format_size(block_bytes * request.ranks * 2)}, or use `--engine vllm@{able}`",
         )
     return {"num_cpu_blocks": blocks}, Conversion(
         "num_cpu_blocks",
         str(blocks),
         "blocks per rank",
         int(blocks * block_bytes * request.ranks),
-        f"{format_gib(request.tier_bytes)} / {request.ranks} ranks / ({tokens} tokens × "
+        f"{format_size(request.tier_bytes)} / {request.ranks} ranks / ({tokens} tokens × "
         f"{float(per_token):,.0f} bytes per token and rank) = {blocks:,} blocks per rank",
     )
 
@@ -115,7 +115,7 @@ def shm_notes(engine: Engine, shm_bytes: int, spec: str) -> tuple[str, ...]:
         "stops the start" if engine.default("dev_shm_checked") else "ends in a bus error, not in a message"
     )
     notes = [
-        f"the tier is a file in /dev/shm in vLLM {engine.version}: it needs {format_gib(shm_bytes)} free there "
+        f"the tier is a file in /dev/shm in vLLM {engine.version}: it needs {format_size(shm_bytes)} free there "
         f"(all data-parallel replicas of the node), and less {short}; outside a container, "
         "`mount -o remount,size=SIZE /dev/shm` enlarges it"
     ]
