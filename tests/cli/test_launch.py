@@ -1,5 +1,6 @@
 """`warmset launch` from the command line."""
 
+import re
 import shlex
 from collections.abc import Callable
 from typing import Any
@@ -145,15 +146,63 @@ def test_plan_and_launch_agree_on_where_the_tier_lives(warmset):
         ((), "http://localhost:8000"),
         (("--backend", "hicache"), "http://localhost:30000"),
         (("--port", "9000", "--as", "compose"), "http://localhost:9000"),
-        (("--port", "9000", "--as", "helm"), "http://HOST:9000"),
-        (("--port", "9000", "--as", "kserve"), "http://HOST:8000"),
+        (("--port", "9000", "--as", "helm"), "http://localhost:9000"),
+        (("--port", "8000", "--as", "kserve"), "http://localhost:8000"),
+        (("--backend", "hicache", "--as", "kserve"), "http://localhost:8000"),
     ],
 )
 def test_the_next_command_asks_the_server_that_was_started(warmset, more, address):
     asked = ("launch", "llama-3.1-8b", "--tier", "80", *more)
-    (step,) = warmset(*asked, "-o", "json").json()["next_steps"]
-    assert step["command"] == f"warmset measure {address} --for 5m"
-    assert warmset(*asked).out.splitlines()[-1].strip().startswith(step["command"])
+    found = warmset(*asked, "-o", "json").json()
+    *_, baseline, last = [step["command"] for step in found["next_steps"]]
+    assert found["metrics_url"] == address
+    assert last == f"warmset measure {address} --for 5m"
+    assert baseline == f"{last} --save before.json"
+    assert "--baseline before.json" in found["next_steps"][-2]["text"]
+    lines = [line.strip() for line in warmset(*asked).out.splitlines()[-len(found["next_steps"]) :]]
+    assert lines == [f"{step['command']}  # {step['text']}" for step in found["next_steps"]]
+
+
+@pytest.mark.parametrize("target", ["shell", "compose", "helm", "kserve"])
+def test_what_to_type_next_needs_nothing_filled_in(warmset, target):
+    found = warmset("launch", "llama-3.1-8b", "--tier", "80", "--as", target, "-o", "json").json()
+    for step in found["next_steps"]:
+        assert not re.search(r"\b[A-Z]{3,}\b|[<>…]", step["command"])
+    forwards = [s["command"] for s in found["next_steps"] if s["command"].startswith("kubectl port-forward ")]
+    assert len(forwards) == (target in ("helm", "kserve"))
+    if target == "kserve":
+        assert forwards == ["kubectl port-forward service/llama-3-1-8b-kserve-workload-svc 8000:8000"]
+    if target == "helm":
+        name = yaml.safe_load(found["files"]["values.yaml"])["servingEngineSpec"]["modelSpec"][0]["name"]
+        assert found["command"].startswith("helm upgrade --install vllm ")
+        assert forwards == [f"kubectl port-forward deployment/vllm-{name}-deployment-vllm 8000:8000"]
+
+
+def test_https_of_kserve_is_explained(warmset):
+    """Whether it is on is a setting of the cluster, which nobody can know here; SGLang never has it."""
+    asked = ("launch", "llama-3.1-8b", "--tier", "80", "--as", "kserve", "-o", "json")
+    (note,) = [n for n in warmset(*asked).json()["notes"] if "TLS" in n]
+    for said in ("llama-3-1-8b-kserve-self-signed-certs", "https://localhost:8000", "--ca-file kserve.crt"):
+        assert said in note
+    assert not any("TLS" in n for n in warmset(*asked, "--engine", "sglang").json()["notes"])
+
+
+def test_sglang_on_kserve_is_told_nothing_of_vllm(warmset):
+    asked = ("launch", "qwen3-4b", "--tier", "80", "--engine", "sglang", "--as", "kserve", "-o", "json")
+    notes = " ".join(warmset(*asked).json()["notes"])
+    assert "vllm" not in notes.lower()
+    assert "kvCacheOffloading" not in notes
+    assert "kserve-llm-sglang" in notes
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_a_port_that_kserve_cannot_have_is_refused(warmset, engine):
+    asked = ("launch", "llama-3.1-8b", "--tier", "80", "--as", "kserve", "--engine", engine)
+    ran = warmset(*asked, "--port", "9000")
+    assert (ran.code, ran.out) == (2, "")
+    assert "`--port 9000`" in ran.err
+    assert "leave `--port` out" in ran.err.partition("hint:")[2]
+    assert warmset(*asked, "--port", "8000").code == 0
 
 
 def test_a_published_port_of_sglang_is_answered(warmset: Callable[..., Any]) -> None:

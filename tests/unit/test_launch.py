@@ -234,3 +234,107 @@ def test_of_equal_latents_lmcache_gives_the_first_rank_the_whole_tier():
 def test_python_counts_blocks_as_the_command_line_does():
     found = warmset.launch("llama-3.1-8b", tier="230GiB", engine="vllm@0.12", tp=4)
     assert '"num_cpu_blocks":117760' in found.command
+
+
+def manifest(found):
+    (text,) = [
+        t for n, t in found.files.items() if n in ("compose.yaml", "values.yaml", "llminferenceservice.yaml")
+    ]
+    return list(yaml.safe_load_all(text))[-1]
+
+
+def test_a_model_in_a_folder_is_brought_into_the_container():
+    request = {"engine": engine("vllm@0.32"), "tier_bytes": GIB, "model": "/models/mine"}
+    compose = manifest(write(LaunchRequest(target="compose", **request)))
+    assert "/models/mine:/models/mine:ro" in compose["services"]["vllm"]["volumes"]
+    values = manifest(write(LaunchRequest(target="helm", backend="native+disk", **request)))
+    model = values["servingEngineSpec"]["modelSpec"][0]
+    assert {m["mountPath"] for m in model["extraVolumeMounts"]} == {"/kv", "/models/mine"}
+    assert {v["name"] for v in model["extraVolumes"]} == {m["name"] for m in model["extraVolumeMounts"]}
+    assert write(LaunchRequest(**request)).command.startswith("vllm serve /models/mine ")
+
+
+@pytest.mark.parametrize("model", ["/models/mine", "gs://bucket/mine", "file:///models/mine", "./mine"])
+def test_kserve_fetches_no_model_from_there(model):
+    request = LaunchRequest(engine=engine("vllm"), tier_bytes=GIB, model=model, target="kserve")
+    with pytest.raises(InputError) as caught:
+        write(request)
+    assert f"`{model}`" in caught.value.message
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("target", ["compose", "helm", "kserve"])
+@pytest.mark.parametrize("model", ["./mine", "../mine", "~/mine"])
+def test_a_path_from_here_is_none_in_a_container(model, target):
+    request = {"engine": engine("vllm"), "tier_bytes": GIB, "model": model}
+    assert model in write(LaunchRequest(**request)).argv
+    with pytest.raises(InputError) as caught:
+        write(LaunchRequest(target=target, **request))
+    assert "absolute path" in caught.value.hint
+
+
+def test_kserve_takes_its_models_from_where_it_can():
+    for model, uri in (
+        ("org/m", "hf://org/m"),
+        ("hf://org/m", "hf://org/m"),
+        ("pvc://claim/m", "pvc://claim/m"),
+        ("s3://bucket/m", "s3://bucket/m"),
+    ):
+        found = write(LaunchRequest(engine=engine("vllm"), tier_bytes=GIB, model=model, target="kserve"))
+        assert manifest(found)["spec"]["model"]["uri"] == uri
+        assert any("HF_TOKEN" in note for note in found.notes) == uri.startswith("hf://")
+
+
+def test_the_image_of_vllm_runs_as_root_and_kserve_is_told_to_let_it():
+    container = manifest(launch(target="kserve"))["spec"]["template"]["containers"][0]
+    assert container["securityContext"] == {"runAsNonRoot": False}
+    sglang = launch("sglang@0.5.23", backend="hicache", target="kserve")
+    assert "securityContext" not in manifest(sglang)["spec"]["template"]["containers"][0]
+
+
+@pytest.mark.parametrize("model", ["org/" + "a" * 90, "org/" + "9" * 90, "org/" + "a-" * 45])
+def test_names_leave_room_for_what_kserve_appends(model):
+    found = write(LaunchRequest(engine=engine("vllm"), tier_bytes=GIB, model=model, target="kserve"))
+    name = manifest(found)["metadata"]["name"]
+    assert len(name + "-kserve-self-signed-certs") <= 63
+    assert name[0].isalpha()
+    assert name[-1].isalnum()
+    assert f"service/{name}-kserve-workload-svc" in found.next_steps[0].command
+
+
+@pytest.mark.parametrize("target", ["compose", "helm", "kserve"])
+def test_every_image_whose_tag_moves_is_named_with_what_it_must_carry(target):
+    found = launch(backend="lmcache", target=target)
+    (note,) = [n for n in found.notes if "`latest` moves" in n]
+    assert "lmcache/standalone:latest" in note
+    assert "lmcache@" in note
+    inside = launch("vllm@0.25", backend="lmcache-inprocess", lmcache=engine("lmcache@0.4.7"), target=target)
+    (note,) = [n for n in inside.notes if "`latest` moves" in n]
+    assert "vllm@0.25" in note
+    assert "lmcache@0.4.7" in note
+
+
+@pytest.mark.parametrize("target", ["helm", "kserve"])
+def test_the_secret_of_a_store_comes_with_the_command_that_makes_it(target):
+    for more in (
+        {"backend": "native+object", "object_url": "s3://kv"},
+        {"backend": "native+warmset", "object_url": "redis://host"},
+    ):
+        found = launch(target=target, **more)
+        (note,) = [n for n in found.notes if "kubectl create secret generic kv-object-store" in n]
+        names = {item["name"] for item in _environment(found, target) if "valueFrom" in item}
+        assert names
+        assert all(f"`{name}=…`" in note for name in names)
+    assert not any("create secret" in note for note in launch(target=target).notes)
+
+
+def _environment(found, target):
+    if target == "helm":
+        return manifest(found)["servingEngineSpec"]["modelSpec"][0]["env"]
+    return manifest(found)["spec"]["template"]["containers"][0]["env"]
+
+
+def test_an_image_without_warmset_is_said_to_need_it():
+    shell, compose = (launch(backend="native+warmset", target=target) for target in ("shell", "compose"))
+    assert any("pip install 'warmset[tiers]'" in note and "FROM" not in note for note in shell.notes)
+    assert any("FROM vllm/vllm-openai:v0.32.0" in note for note in compose.notes)

@@ -47,6 +47,8 @@ def combinations():
                         "block_size": 32,
                     },
                 ):
+                    if target == "kserve":
+                        shape = {name: value for name, value in shape.items() if name != "port"}
                     yield request(server, backend, target, **shape)
 
 
@@ -117,6 +119,8 @@ def check_names(launch):
 def check_text(launch):
     words = shlex.split(launch.command)
     target = launch.request.target
+    assert launch.metrics_url in launch.next_steps[-1].command
+    assert all(shlex.split(step.command, comments=True) for step in launch.next_steps)
     assert "\n" not in launch.command
     everything = launch.command + "".join(launch.files.values())
     assert not re.search(r"--cpu-offload-gb|--swap-space|LMCACHE_USE_EXPERIMENTAL", everything)

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warmset.launch.backends import hicache, lmcache_inprocess, lmcache_server, native, tiering
-from warmset.launch.parts import Conversion, Parts
+from warmset.launch.parts import Conversion, Parts, Step, Written
 from warmset.launch.request import UNNAMED_MODEL, LaunchRequest
 from warmset.launch.targets import compose, helm, kserve, shell
+from warmset.servers import engine
 
 _BACKENDS: dict[str, Callable[[LaunchRequest], Parts]] = {
     "native": native.parts,
@@ -18,7 +19,7 @@ _BACKENDS: dict[str, Callable[[LaunchRequest], Parts]] = {
     "lmcache-inprocess": lmcache_inprocess.parts,
     "hicache": hicache.parts,
 }
-_TARGETS: dict[str, Callable[[LaunchRequest, Parts], tuple[str, dict[str, str]]]] = {
+_TARGETS: dict[str, Callable[[LaunchRequest, Parts], Written]] = {
     "shell": shell.write,
     "compose": compose.write,
     "helm": helm.write,
@@ -41,6 +42,8 @@ class Launch:
         host_memory_bytes: memory that all tiers take on the host.
         shm_bytes: what the tier takes of /dev/shm; 0 if it lives elsewhere.
         conversions: every size that was turned into another unit.
+        metrics_url: where the server's /metrics answers, seen from where the reader types.
+        next_steps: what proves the tier once the server is started, in order.
         notes: what a reader must know.
     """
 
@@ -49,6 +52,8 @@ class Launch:
     files: Mapping[str, str]
     env: Mapping[str, str]
     argv: tuple[str, ...]
+    metrics_url: str
+    next_steps: tuple[Step, ...]
     cache_server_argv: tuple[str, ...] = ()
     transfer_config: Mapping[str, Any] | None = None
     host_memory_bytes: int = 0
@@ -64,25 +69,21 @@ def write(request: LaunchRequest) -> Launch:
         Unsupported: the version, backend or target cannot do it; the hint names what can.
     """
     parts = _BACKENDS[request.backend](request)
-    command, files = _TARGETS[request.target](request, parts)
+    written = _TARGETS[request.target](request, parts)
     notes = [*request.engine.notes]
     if request.model is None:
         notes.append(f"no model was named: replace `{UNNAMED_MODEL}`")
-    notes += parts.notes
-    if request.target == "helm":
-        notes += helm.notes(parts)
-    elif request.target == "kserve":
-        notes += kserve.NOTES
-    if files and parts.server.image.endswith(":latest"):
-        notes.append(
-            f"pin the image `{parts.server.image}` to a tag that carries {request.engine}: `latest` moves"
-        )
+    notes += (*parts.notes, *written.notes)
+    if written.files:
+        notes += _unpinned(request, parts)
     return Launch(
         request,
-        command,
-        files,
+        written.command,
+        written.files,
         parts.env,
         parts.server.argv,
+        written.metrics_url,
+        (*written.way, *_proof(written.metrics_url)),
         cache_server_argv=parts.cache_server.argv if parts.cache_server else (),
         transfer_config=parts.transfer_config,
         host_memory_bytes=parts.host_memory_bytes,
@@ -90,3 +91,29 @@ def write(request: LaunchRequest) -> Launch:
         conversions=parts.conversions,
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _proof(url: str) -> tuple[Step, ...]:
+    """The next step of the circle: whether the tier helps. Only a baseline can tell a gain from a change of traffic."""
+    measure = f"warmset measure {url} --for 5m"
+    return (
+        Step(
+            "before the tier is switched on: saves a baseline; then add `--baseline before.json` below",
+            f"{measure} --save before.json",
+        ),
+        Step("once it serves traffic: does the tier help?", measure),
+    )
+
+
+def _unpinned(request: LaunchRequest, parts: Parts) -> list[str]:
+    """One note for each image whose tag moves, with the versions that it must carry."""
+    lmcache = request.lmcache or engine("lmcache")
+    both = f"{request.engine} and {lmcache}" if parts.lmcache_env else str(request.engine)
+    images = [(parts.server.image, both)]
+    if parts.cache_server is not None:
+        images.append((parts.cache_server.image, str(lmcache)))
+    return [
+        f"pin the image `{image}` to a tag that carries {versions}: `latest` moves"
+        for image, versions in images
+        if image.endswith(":latest")
+    ]

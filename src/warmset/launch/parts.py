@@ -36,6 +36,33 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """What to do next, and the command that does it."""
+
+    text: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a target makes of the parts.
+
+    Attributes:
+        command: one line for a shell: the server itself, or the command that applies the files.
+        metrics_url: where the server's /metrics answers, seen from where the reader types, once `way` is done.
+        files: file name → text.
+        way: what brings the server to `metrics_url`; nothing where it answers there by itself.
+        notes: what a reader of the files must know.
+    """
+
+    command: str
+    metrics_url: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    way: tuple[Step, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Parts:
     """The processes of one launch and what their host must give them.
 

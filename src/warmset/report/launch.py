@@ -1,42 +1,20 @@
 """How a launch reads."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from warmset.launch import Launch
-from warmset.launch.backends.vllm_server import PORT
 from warmset.report.document import Bullets, Code, Document, Facts, Line, Section, Table
 from warmset.units import format_gib
-
-_HERE = ("shell", "compose")  # targets that start the server on this machine
-
-
-class Step(NamedTuple):
-    """What to do next, and the command that does it."""
-
-    text: str
-    command: str
-
-
-def next_step(launch: Launch) -> Step:
-    """The next step of the circle: once the server is started, prove that the tier helps."""
-    request = launch.request
-    own = request.engine.default("default_port") if request.engine.server == "sglang" else PORT
-    port = PORT if request.target == "kserve" else request.port or own
-    host = "localhost" if request.target in _HERE else "HOST"
-    return Step(
-        "once it serves traffic: does the tier help?", f"warmset measure http://{host}:{port} --for 5m"
-    )
 
 
 def next_steps(launch: Launch | None) -> list[dict[str, str]]:
     """`next_steps` as in `warmset.measure/1`; empty where nothing is started."""
-    return [] if launch is None else [next_step(launch)._asdict()]
+    return [] if launch is None else [{"text": s.text, "command": s.command} for s in launch.next_steps]
 
 
 def next_section(launch: Launch) -> Section:
-    """The next step in one line that can be pasted as it stands."""
-    step = next_step(launch)
-    return Section("Next", (Code(f"{step.command}  # {step.text}"),))
+    """The next steps, each in one line that can be pasted as it stands."""
+    return Section("Next", (Code("\n".join(f"{s.command}  # {s.text}" for s in launch.next_steps)),))
 
 
 def payload(launch: Launch) -> dict[str, Any]:
@@ -62,6 +40,7 @@ def payload(launch: Launch) -> dict[str, Any]:
             {"setting": c.setting, "value": c.value, "unit": c.unit, "bytes": c.bytes, "text": c.text}
             for c in launch.conversions
         ],
+        "metrics_url": launch.metrics_url,
         "next_steps": next_steps(launch),
         "notes": list(launch.notes),
     }

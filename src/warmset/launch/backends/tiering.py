@@ -12,7 +12,7 @@ from warmset.launch.backends.native import (
     shared_memory_bytes,
     shm_notes,
 )
-from warmset.launch.backends.vllm_server import hash_seed, hybrid_notes, surface_of, vllm_process
+from warmset.launch.backends.vllm_server import IMAGE, hash_seed, hybrid_notes, surface_of, vllm_process
 from warmset.launch.parts import SECRET, Parts
 from warmset.launch.request import LaunchRequest
 from warmset.launch.surface import refuse
@@ -84,9 +84,7 @@ def warmset_parts(request: LaunchRequest) -> Parts:
     }
     if request.endpoint is not None:
         tier["endpoint"] = request.endpoint
-    notes = [
-        "the tier needs warmset where the server runs: `pip install 'warmset[tiers]'` in its environment or image"
-    ]
+    notes = [_where_warmset_goes(request)]
     if request.disk_bytes is None:
         notes.append(
             f"no `--disk-size` was given: the store is bounded at {_STORE_TO_HOST} × the host tier, "
@@ -108,6 +106,16 @@ def warmset_parts(request: LaunchRequest) -> Parts:
         return _parts(request, tier, tuple(notes), secrets=("WARMSET_REDIS_PASSWORD",))
     notes.append("credentials come from the cloud's own chain (environment, files, workload identity)")
     return _parts(request, tier, tuple(notes))
+
+
+def _where_warmset_goes(request: LaunchRequest) -> str:
+    if request.target == "shell":
+        return "the tier needs warmset in the server's environment: `pip install 'warmset[tiers]'`"
+    image = IMAGE.format(request.engine.version)
+    return (
+        f"the tier needs warmset, which the image does not have, and without it the server does not start: build one "
+        f"(`FROM {image}`, `RUN pip install 'warmset[tiers]'`) and name it in the file"
+    )
 
 
 def _tier_type(request: LaunchRequest, *names: str) -> str:

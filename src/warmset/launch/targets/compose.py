@@ -2,21 +2,25 @@
 
 from typing import Any
 
-from warmset.launch.parts import SECRET, Parts, Process
+from warmset.launch.parts import SECRET, Parts, Process, Written
 from warmset.launch.request import LaunchRequest
-from warmset.launch.targets.manifest import shm_gib, to_yaml
+from warmset.launch.targets.manifest import model_folder, shm_gib, to_yaml
 
 FILE = "compose.yaml"
 HF_CACHE = "~/.cache/huggingface:/root/.cache/huggingface"
 
 
-def write(request: LaunchRequest, parts: Parts) -> tuple[str, dict[str, str]]:
+def write(request: LaunchRequest, parts: Parts) -> Written:
     """The file, and the command that starts it."""
     services: dict[str, Any] = {}
     if parts.cache_server is not None:
         services["lmcache"] = _cache_server(request, parts, parts.cache_server)
     services[parts.server.name] = _server(request, parts)
-    return f"docker compose -f {FILE} up -d", {FILE: to_yaml({"services": services})}
+    return Written(
+        f"docker compose -f {FILE} up -d",
+        f"http://localhost:{parts.server.port}",
+        {FILE: to_yaml({"services": services})},
+    )
 
 
 def _server(request: LaunchRequest, parts: Parts) -> dict[str, Any]:
@@ -36,6 +40,8 @@ def _server(request: LaunchRequest, parts: Parts) -> dict[str, Any]:
         "ulimits": {"memlock": -1},
         "deploy": _gpus(request.devices),
     }
+    if (folder := model_folder(request)) is not None:
+        service["volumes"].append(f"{folder}:{folder}:ro")
     if parts.disk_path is not None and parts.cache_server is None:
         service["volumes"].append(f"{parts.disk_path}:{parts.disk_path}")
     if parts.cache_server is not None:

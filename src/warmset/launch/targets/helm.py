@@ -12,21 +12,27 @@ Written against chart vllm-stack 0.1.12 (helm/templates/deployment-vllm-multi.ya
 from typing import Any
 
 from warmset.errors import Unsupported
-from warmset.launch.parts import Parts
+from warmset.launch.parts import Parts, Step, Written
 from warmset.launch.request import LaunchRequest
 from warmset.launch.surface import compact
 from warmset.launch.targets.manifest import (
+    FORWARD,
+    MODEL_VOLUME,
     cache_server_manifest,
     kubernetes_env,
     kubernetes_text,
     kv_volume,
     memory_gib,
+    model_folder,
+    node_directory,
     resource_name,
+    secret_notes,
     shm_gib,
     to_yaml,
 )
 
 CHART_VERSION = "0.1.12"
+RELEASE = "vllm"
 FILE, CACHE_SERVER_FILE = "values.yaml", "lmcache-server.yaml"
 
 NOTES = (
@@ -41,7 +47,7 @@ _OWN_FLAGS = ("--tensor-parallel-size", "--max-model-len", "--port")
 _BUFFER = "LMCACHE_MAX_LOCAL_CPU_SIZE"
 
 
-def write(request: LaunchRequest, parts: Parts) -> tuple[str, dict[str, str]]:
+def write(request: LaunchRequest, parts: Parts) -> Written:
     """The values, LMCache's server where there is one, and the command that applies them."""
     if parts.server.name != "vllm":
         raise Unsupported(
@@ -76,22 +82,41 @@ def write(request: LaunchRequest, parts: Parts) -> tuple[str, dict[str, str]]:
     if env := kubernetes_env(parts, without=written):
         model["env"] = env
     volumes, mounts = kv_volume(parts)
+    if (folder := model_folder(request)) is not None:
+        more, places = node_directory(folder, MODEL_VOLUME, "Directory")
+        volumes, mounts = [*volumes, *more], [*mounts, *places]
     if volumes:
         model |= {"extraVolumes": volumes, "extraVolumeMounts": mounts}
     spec: dict[str, Any] = {"modelSpec": [model]}
     if request.port is not None:
         spec = {"containerPort": request.port, **spec}
     files = {FILE: to_yaml({"servingEngineSpec": spec})}
-    command = f"helm upgrade --install vllm vllm/vllm-stack --version {CHART_VERSION} -f {FILE}"
+    command = f"helm upgrade --install {RELEASE} vllm/vllm-stack --version {CHART_VERSION} -f {FILE}"
     if parts.cache_server is not None:
         files[CACHE_SERVER_FILE] = to_yaml(cache_server_manifest(parts))
         command = f"kubectl apply -f {CACHE_SERVER_FILE} && {command}"
-    return command, files
+    port = parts.server.port
+    return Written(
+        command,
+        f"http://localhost:{port}",
+        files,
+        (
+            Step(
+                FORWARD,
+                f"kubectl port-forward deployment/{RELEASE}-{model['name']}-deployment-vllm {port}:{port}",
+            ),
+        ),
+        _notes(request, parts),
+    )
 
 
-def notes(parts: Parts) -> tuple[str, ...]:
-    """What a reader of the values must know."""
-    found = list(NOTES)
+def _notes(request: LaunchRequest, parts: Parts) -> tuple[str, ...]:
+    found = [*NOTES, *secret_notes(parts)]
+    if model_folder(request) is None:
+        found.append(
+            "a gated model needs a token: add `hf_token: {secretName: NAME, secretKey: KEY}` beside modelURL, where "
+            "NAME is your Secret and KEY its key"
+        )
     if "PYTHONHASHSEED" in parts.env:
         found.append("PYTHONHASHSEED is not in the values: the chart sets it to 123 for every engine")
     if parts.lmcache_env:

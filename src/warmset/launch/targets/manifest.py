@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from warmset.errors import InputError
 from warmset.launch.amounts import ceil_gib
 from warmset.launch.parts import SECRET, SHM_BASE_BYTES, Parts
 from warmset.launch.request import UNNAMED_MODEL, LaunchRequest
@@ -14,7 +15,14 @@ SERVER_MEMORY_BYTES = 16 * GIB
 # The Kubernetes Secret that holds the credentials of an object store.
 OBJECT_SECRET = "kv-object-store"  # noqa: S105  # a name, not a password
 
-KV_VOLUME = "kv-cache"
+KV_VOLUME, MODEL_VOLUME = "kv-cache", "model"
+
+# What `kubectl port-forward` is for.
+FORWARD = "in a second terminal, again after each restart: brings the server to localhost"
+
+# With the longest suffix that KServe appends, `-kserve-self-signed-certs`, this is still a name for Kubernetes; of a
+# longer one KServe makes a hash.
+_MAX_NAME = 38
 
 
 def to_yaml(*documents: dict[str, Any]) -> str:
@@ -32,8 +40,22 @@ def to_yaml(*documents: dict[str, Any]) -> str:
 def resource_name(request: LaunchRequest) -> str:
     """The model as a DNS label."""
     tail = (request.model or UNNAMED_MODEL).rstrip("/").split("/")[-1].lower()
-    label = re.sub(r"[^a-z0-9]+", "-", tail).strip("-")[:40].strip("-")
-    return label if label[:1].isalpha() else f"model-{label}".strip("-")
+    label = re.sub(r"[^a-z0-9]+", "-", tail).strip("-")
+    return (label if label[:1].isalpha() else f"model-{label}")[:_MAX_NAME].strip("-")
+
+
+def model_folder(request: LaunchRequest) -> str | None:
+    """The folder of a model that is not fetched from anywhere; None for one that is.
+
+    Raises InputError for a relative path, which a container does not have.
+    """
+    model = request.served_model
+    if model.startswith((".", "~")):
+        raise InputError(
+            f"model `{model[:80]}` is a path from the current folder, which the container does not have",
+            hint="give the absolute path of the folder, such as `/models/mine`",
+        )
+    return model if model.startswith("/") else None
 
 
 def shm_gib(parts: Parts) -> int:
@@ -76,10 +98,25 @@ def kv_volume(parts: Parts) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]
     return node_directory(parts.disk_path)
 
 
-def node_directory(path: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def secret_notes(parts: Parts) -> tuple[str, ...]:
+    """How the credentials that the manifest refers to come into the cluster."""
+    if not parts.secrets:
+        return ()
+    names = " and ".join(f"`{name}=…`" for name in parts.secrets)
+    return (
+        f"in the cluster these come from the Secret `{OBJECT_SECRET}`"
+        f"{'' if parts.required_secrets else ', which may be missing'}; "
+        f"`kubectl create secret generic {OBJECT_SECRET} --from-env-file=FILE` makes it from a FILE with {names} on "
+        "lines of their own",
+    )
+
+
+def node_directory(
+    path: str, name: str = KV_VOLUME, kind: str = "DirectoryOrCreate"
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """A volume on a directory of the node, mounted at the same path."""
-    volume = {"name": KV_VOLUME, "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
-    return [volume], [{"name": KV_VOLUME, "mountPath": path}]
+    volume = {"name": name, "hostPath": {"path": path, "type": kind}}
+    return [volume], [{"name": name, "mountPath": path}]
 
 
 def cache_server_manifest(parts: Parts) -> dict[str, Any]:

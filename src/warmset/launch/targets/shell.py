@@ -3,16 +3,16 @@
 import shlex
 from collections.abc import Mapping
 
-from warmset.launch.parts import SECRET, Parts
+from warmset.launch.parts import SECRET, Parts, Written
 from warmset.launch.request import LaunchRequest
 
 
-def write(request: LaunchRequest, parts: Parts) -> tuple[str, dict[str, str]]:
+def write(request: LaunchRequest, parts: Parts) -> Written:
     """One line; LMCache's server goes to the background before the server that needs it."""
     lines = [process_line(parts.server.argv, parts.env, parts.secrets)]
     if parts.cache_server is not None:
         lines.insert(0, process_line(parts.cache_server.argv, parts.cache_server.env))
-    return " & ".join(lines), {}
+    return Written(" & ".join(lines), f"http://localhost:{parts.server.port}")
 
 
 def process_line(argv: tuple[str, ...], env: Mapping[str, str], secrets: tuple[str, ...] = ()) -> str:
