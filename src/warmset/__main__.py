@@ -20,9 +20,11 @@ def main() -> int:
         if heard:
             # An import can lose or rename KeyboardInterrupt on its way; nothing is there to be tidied up yet.
             signal.signal(signal.SIGINT, _leave)
+        from warmset.cli.interrupt import listen
         from warmset.cli.main import main as command
 
         if heard:
+            listen()
             signal.signal(signal.SIGINT, signal.default_int_handler)
             sys.unraisablehook = _lost
         code = command()

@@ -110,3 +110,77 @@ def test_what_the_body_of_a_class_renames(warmset: Callable, monkeypatch: pytest
     monkeypatch.setattr(main_module.cli, "main", importing)
     ran = warmset("plan")
     assert (ran.code, ran.out, ran.err.strip()) == _SAID
+
+
+_LOSES = """
+import signal, sys
+
+class Name(str):
+    def __repr__(self):
+        signal.raise_signal(signal.SIGINT)
+        return "name"
+
+def renamed_by_python():
+    import types
+    module = types.ModuleType("module")
+    module.__name__, sys.modules["module"] = Name("module"), module
+    from module import nothing
+
+def replaced(error):
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        pass
+    raise error
+
+def hook(event, arguments):
+    if event == "import" and arguments[0] == "warmset.api":
+        {lose}
+
+sys.addaudithook(hook)
+"""
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [
+        "renamed_by_python()",
+        "replaced(TypeError('expected a message argument'))",
+        "replaced(OSError(5, 'Input/output error', 'file'))",
+        "replaced(BrokenPipeError())",
+        "import click; replaced(click.UsageError('no'))",
+        "from warmset.errors import GateFailed; replaced(GateFailed('no'))",
+    ],
+)
+@pytest.mark.parametrize("debug", [(), ("--debug",)])
+def test_whatever_error_takes_its_place(tmp_path: Path, lose: str, debug: tuple[str, ...]) -> None:
+    """An import that fails while Ctrl-C comes ends in a TypeError that knows nothing of it."""
+    (tmp_path / "sitecustomize.py").write_text(_LOSES.replace("{lose}", lose), encoding="utf-8")
+    process = _start((*_PLAN, *debug), PYTHONPATH=str(tmp_path))
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err.strip()) == _SAID
+
+
+def test_the_same_errors_without_ctrl_c(tmp_path: Path) -> None:
+    text = _LOSES.replace("signal.raise_signal(signal.SIGINT)", "pass")
+    text = text.replace("{lose}", "replaced(TypeError('expected a message argument'))")
+    (tmp_path / "sitecustomize.py").write_text(text, encoding="utf-8")
+    process = _start(_PLAN, PYTHONPATH=str(tmp_path))
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (70, "")
+    assert err.startswith("error: internal error: TypeError: expected a message argument")
+
+
+def test_a_closed_stream_is_not_taken_for_the_memory(tmp_path: Path) -> None:
+    script = "import sys; from warmset.__main__ import main; sys.exit(main())"
+    for closed in ("<&-", "2>&-"):
+        ran = subprocess.run(
+            ["sh", "-c", f'"$@" {closed}', "sh", sys.executable, "-c", script, *_PLAN],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert "Leave offload off" in ran.stdout

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from warmset import __version__
+from warmset.cli.interrupt import heard
 from warmset.cli.streams import give_up_output, prepare_streams
 from warmset.cli.words import of_click, of_system
 from warmset.errors import EXIT_DONE, EXIT_INTERRUPTED, InputError, WarmsetError
@@ -86,39 +87,44 @@ def main(argv: Sequence[str] | None = None) -> int:
         result = cli.main(args=arguments, prog_name="warmset", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else EXIT_DONE
-    except WarmsetError as error:
-        if debug:
-            raise
-        return _complain(error.exit_code, error.message, error.hint)
     except click.exceptions.Exit as error:
         return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        return _complain(EXIT_INTERRUPTED, "interrupted", None)
-    except click.ClickException as error:
-        if debug:
-            raise
-        asked = "warmset " + arguments[0] if arguments and arguments[0] in COMMANDS else "warmset"
-        return _complain(InputError.exit_code, *of_click(error, asked))
-    except BrokenPipeError:
-        # The reader went away (`| head`): not an error, and nothing more may be written.
-        give_up_output()
-        return EXIT_DONE
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
+        if isinstance(error, BrokenPipeError):
+            # The reader went away (`| head`): not an error, and nothing more may be written.
+            give_up_output()
         if _interrupted(error):
             return _complain(EXIT_INTERRUPTED, "interrupted", None)
+        if isinstance(error, BrokenPipeError):
+            return EXIT_DONE
         if debug:
             raise
-        words = of_system(error) if isinstance(error, OSError) else None
-        if words is not None:
-            return _complain(InputError.exit_code, *words)
-        said = f"internal error: {type(error).__name__}: {error}"
-        return _complain(WarmsetError.exit_code, said, "this is a bug; run again with `--debug`")
+        return _complain(*_said(error, arguments))
+
+
+def _said(error: BaseException, arguments: Sequence[str]) -> tuple[int, str, str | None]:
+    """The exit code of an error, its message and its hint."""
+    if isinstance(error, WarmsetError):
+        return error.exit_code, error.message, error.hint
+    if isinstance(error, click.ClickException):
+        asked = "warmset " + arguments[0] if arguments and arguments[0] in COMMANDS else "warmset"
+        return InputError.exit_code, *of_click(error, asked)
+    words = of_system(error) if isinstance(error, OSError) else None
+    if words is not None:
+        return InputError.exit_code, *words
+    said = f"internal error: {type(error).__name__}: {error}"
+    return WarmsetError.exit_code, said, "this is a bug; run again with `--debug`"
 
 
 def _interrupted(error: BaseException) -> bool:
-    """Whether Ctrl-C is what became this error: Python before 3.12 renames all that fails in the body of a class."""
-    cause = error.__cause__
-    return cause is not None and (isinstance(cause, KeyboardInterrupt) or _interrupted(cause))
+    """Whether Ctrl-C is what became this error.
+
+    Python before 3.12 renames all that fails in the body of a class, an import that fails at that moment ends in
+    TypeError, and a library may put an error of its own in its place.
+    """
+    if isinstance(error, (KeyboardInterrupt, click.Abort)) or heard():
+        return True
+    return error.__cause__ is not None and _interrupted(error.__cause__)
 
 
 def _complain(code: int, message: str, hint: str | None) -> int:
