@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 import yaml
 
+from warmset import opening
 from warmset.cli.main import main
 from warmset.report.data import schema_text
 
@@ -219,7 +220,10 @@ def test_hostile_input(
     assert says in capsys.readouterr().err
 
 
-def test_links_to_themselves_and_pipes_never_hang(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_links_to_themselves_and_pipes_never_hang(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "WRITER_SECONDS", 0.1)
     (tmp_path / "start.sh").write_text("vllm serve m --cpu-offload-gb 40\n")
     (tmp_path / "self.sh").symlink_to("self.sh")
     (tmp_path / "up").symlink_to(tmp_path, target_is_directory=True)

@@ -19,6 +19,7 @@ from warmset.checks.record import ServerLaunch
 from warmset.checks.text import MAX_FILE_BYTES, Source, Word, read_source
 from warmset.checks.tree import Node
 from warmset.errors import InputError
+from warmset.opening import open_input
 
 if TYPE_CHECKING:
     from warmset.meters import Snapshot
@@ -166,11 +167,7 @@ def _log(source: Source) -> Parsed:
 
 def _open(path: Path) -> Source:
     try:
-        if path.is_fifo() and not str(path).startswith("/dev/"):
-            raise InputError(
-                f"`{path}` is a pipe, and nothing may ever write to it", hint="give a file, or `-`"
-            )
-        with path.open("rb") as file:
+        with open_input(path) as file:
             data = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise InputError(

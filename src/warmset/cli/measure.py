@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Iterator
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import click
 from warmset.cli.options import BYTES, DURATION, output_options, talk
 from warmset.cli.sources import access_from, matchers_from, some, source_options
 from warmset.errors import GateFailed, InputError, Undecided, UnknownName
+from warmset.opening import open_input
 
 if TYPE_CHECKING:
     from warmset.meters.window import Window
@@ -238,7 +240,7 @@ def _read_baseline(path: Path) -> Any:
 
     hint = f"make one with `warmset measure START.prom END.prom --save {path}`"
     try:
-        with path.open("rb") as stream:
+        with open_input(path) as stream:
             raw = stream.read(_MAX_BASELINE_BYTES + 1)
     except OSError as error:
         raise InputError(f"baseline `{path}` cannot be read: {error.strerror}", hint=hint) from None
@@ -266,7 +268,7 @@ def _lines(path: Path) -> Iterator[str]:
     try:
         # One character that was cut in the middle, or a prompt in another encoding, is no reason to lose the log; and a
         # log that was emptied while the server wrote it begins with zeros.
-        with path.open(encoding="utf-8", errors="replace") as stream:
+        with TextIOWrapper(open_input(path), encoding="utf-8", errors="replace") as stream:
             read, begun, zeros = 0, False, True
             while line := stream.readline(_MAX_LINE):
                 read += len(line)

@@ -16,6 +16,7 @@ from warmset.addresses import is_http, without_credentials
 from warmset.errors import InputError
 from warmset.meters.http import MAX_CONNECTIONS, Access, client, fetch
 from warmset.meters.snapshot import Snapshot, merge, scrape
+from warmset.opening import open_input
 
 if TYPE_CHECKING:
     import httpx
@@ -39,9 +40,8 @@ def is_address(text: str) -> bool:
 
 def read_file(path: str) -> Snapshot:
     """A saved page of metrics, plain or gzip. Raises InputError where it is missing, too large or no such page."""
-    file = Path(path)
     try:
-        with file.open("rb") as stream:
+        with open_input(path) as stream:
             raw = stream.read(MAX_FILE_BYTES + 1)
     except IsADirectoryError:
         raise InputError(
@@ -94,8 +94,8 @@ def addresses(texts: Sequence[str], targets_file: Path | None = None) -> tuple[s
     listed = [part.strip() for text in texts for part in text.split(",") if part.strip()]
     if targets_file is not None:
         try:
-            with targets_file.open(encoding="utf-8") as stream:
-                text = stream.read(_MAX_TARGETS + 1)
+            with open_input(targets_file) as stream:
+                text = stream.read(_MAX_TARGETS + 1).decode()
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(
                 f"`{targets_file}` cannot be read: {error}", hint="write one address per line"

@@ -4,6 +4,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from warmset.errors import InputError
+from warmset.opening import open_input
 from warmset.units import MIB
 
 MAX_SOURCE_BYTES = 64 * MIB
@@ -20,7 +21,7 @@ def read_source(source: str, what: str) -> str:
     try:
         if path.is_dir():
             raise InputError(f"`{source}` is a directory", hint=f"give the file with the {what}")
-        with path.open("rb") as file:
+        with open_input(path) as file:
             data = file.read(MAX_SOURCE_BYTES + 1)
     except OSError as error:
         raise InputError(

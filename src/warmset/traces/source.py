@@ -2,11 +2,14 @@
 
 import gzip
 import io
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, cast
 
 from warmset.errors import InputError
+from warmset.opening import is_pipe, open_input
 from warmset.units import GIB, MIB, format_bytes
 
 # One request of a million tokens at 16 tokens per block is under 1 MiB of JSON.
@@ -15,6 +18,8 @@ CHUNK_BYTES = MIB
 # Real traces compress 3 to 30 times; far beyond that a small file is out to fill memory.
 _MAX_EXPANSION = 100
 _MIN_EXPANDED_BYTES = GIB
+# What a pipe may bring, where the caller sets no bound: it must fit a disk beside other things.
+_MAX_PIPED_BYTES = 16 * GIB
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
@@ -23,7 +28,8 @@ class Source:
     """One trace file, decompressed on the fly.
 
     Reading more than `max_bytes` (after decompression) raises InputError. Without `max_bytes`, a compressed
-    file may grow to 1 GiB or 100 times its size, whichever is more; a plain file has no bound.
+    file may grow to 1 GiB or 100 times its size, whichever is more; a plain file has no bound. A pipe is kept in a
+    temporary file, since readers come back to the beginning.
 
     Attributes:
         path: the file.
@@ -45,11 +51,12 @@ class Source:
         self._max_bytes = max_bytes
         self._progress = progress
         self._raw: IO[bytes] | None = None
+        self._kept: tempfile._TemporaryFileWrapper[bytes] | None = None
 
     def open(self) -> IO[bytes]:
         """The decompressed bytes from the start; the caller closes."""
         try:
-            raw = self.path.open("rb")
+            raw = self._file()
         except FileNotFoundError:
             raise InputError(f"no such file: `{self.path}`", hint="check the path of the trace") from None
         except IsADirectoryError:
@@ -62,7 +69,7 @@ class Source:
         magic = raw.peek(4)[:4]
         limit = self._max_bytes
         if magic.startswith((_GZIP, _ZSTD)) and limit is None:
-            limit = max(_MIN_EXPANDED_BYTES, _MAX_EXPANSION * self.path.stat().st_size)
+            limit = max(_MIN_EXPANDED_BYTES, _MAX_EXPANSION * os.fstat(raw.fileno()).st_size)
         if magic.startswith(_GZIP):
             stream: Any = gzip.GzipFile(fileobj=raw, mode="rb")
         elif magic == _ZSTD:
@@ -72,6 +79,38 @@ class Source:
         else:
             stream = raw
         return cast("IO[bytes]", io.BufferedReader(_Guarded(self, stream, raw, limit), 1 << 20))
+
+    def _file(self) -> io.BufferedReader:
+        """The bytes as they are stored, from the start."""
+        if self._kept is None and is_pipe(self.path):
+            self._kept = self._keep()
+        return open_input(self.path if self._kept is None else self._kept.name)
+
+    def _keep(self) -> "tempfile._TemporaryFileWrapper[bytes]":
+        """What the pipe brings, in a file that goes with this object."""
+        with open_input(self.path) as pipe:
+            pieces = self._pieces(pipe)
+            try:
+                kept = tempfile.NamedTemporaryFile(prefix="warmset-trace-")  # noqa: SIM115  it outlives this call
+                kept.writelines(pieces)
+                kept.flush()
+            except OSError as error:
+                raise InputError(
+                    f"cannot keep what `{self.path}` brings: {error.strerror}",
+                    hint="save the trace to a file and give that, or set TMPDIR to a disk with room",
+                ) from None
+        return kept
+
+    def _pieces(self, pipe: io.BufferedReader) -> Iterator[bytes]:
+        bound, size = self._max_bytes or _MAX_PIPED_BYTES, 0
+        while piece := pipe.read1(CHUNK_BYTES):
+            size += len(piece)
+            if size > bound:
+                raise InputError(
+                    f"`{self.path}` brings more than {format_bytes(bound)}",
+                    hint="save the trace to a file and give that, or raise the bound with `--max-size`",
+                )
+            yield piece
 
     def sibling(self, path: Path) -> "Source":
         """Another file under the same bounds."""
@@ -121,7 +160,7 @@ class Source:
     def _report(self) -> None:
         """Progress through the file as it is stored, compressed or not."""
         if self._progress is not None and self._raw is not None:
-            self._progress(self._raw.tell(), self.path.stat().st_size)
+            self._progress(self._raw.tell(), os.fstat(self._raw.fileno()).st_size)
 
 
 def count_bytes(text: bytes, byte: bytes) -> int:
