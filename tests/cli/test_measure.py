@@ -191,6 +191,48 @@ def test_bad_baseline(warmset: Callable[..., Any], shared: Path, tmp_path: Path,
     assert "baseline" in ran.err
 
 
+_SAVED = "a baseline is a measurement that was saved before the change, such as without the tier: `warmset measure "
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "saved_as"),
+    [
+        (None, "cannot be read: No such file or directory", "b.json"),
+        ("", "is empty", "before.json"),
+        ("nothing", "is not JSON", "before.json"),
+        ("[1]", "is not a saved measurement (warmset.measure/1) but `list`", "before.json"),
+        (
+            '{"schema": "warmset.plan/1"}',
+            "is not a saved measurement (warmset.measure/1) but `warmset.plan/1`",
+            "before.json",
+        ),
+        ('{"schema": "warmset.measure/1"}', "is damaged: KeyError 'meters'", "before.json"),
+    ],
+)
+def test_how_a_baseline_is_made(
+    warmset: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str | None,
+    said: str,
+    saved_as: str,
+) -> None:
+    """In the words of the source that is measured; a file of another kind is not offered to be written over."""
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        Path("b.json").write_text(text)
+    for source, again in (
+        (["http://127.0.0.1:9"], "http://127.0.0.1:9 --for 10m"),
+        (["http://user:secret@127.0.0.1:9", "host:1"], "http://127.0.0.1:9 host:1 --for 10m"),
+        (["a.prom", "b.prom"], "START.prom END.prom"),
+        (["--targets", "hosts.txt"], "--targets hosts.txt --for 10m"),
+        (["--prometheus", "http://p:9090"], "--prometheus http://p:9090 --after 2h..1h"),
+    ):
+        ran = warmset("measure", *source, "--baseline", "b.json")
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err == f"error: baseline `b.json` {said}\n\nhint: {_SAVED}{again} --save {saved_as}`\n"
+
+
 def test_running_server(warmset: Callable[..., Any], url: str) -> None:
     ran = warmset("measure", url, "-o", "json")
     said = ran.json()

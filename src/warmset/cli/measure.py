@@ -112,7 +112,9 @@ def command(sources: tuple[str, ...], form: str, color: str, quiet: bool, **opti
     gate = _gate(options["fail_on"])
     thresholds = with_settings(options["settings"])
     named = engine(options["engine"]) if options["engine"] else None
-    base = _read_baseline(options["baseline"]) if options["baseline"] else None
+    base = None
+    if options["baseline"]:
+        base = _read_baseline(options["baseline"], _how_a_baseline_is_made(sources, options))
     log = read_log(_lines(options["log_file"])) if options["log_file"] else None
     extra = {
         "tier_bytes": options["tier"],
@@ -235,10 +237,9 @@ def _gate(text: str) -> frozenset[str]:
     return frozenset(wanted)
 
 
-def _read_baseline(path: Path) -> Any:
+def _read_baseline(path: Path, hint: str) -> Any:
     from warmset.meters.baseline import parse
 
-    hint = f"make one with `warmset measure START.prom END.prom --save {path}`"
     try:
         with open_input(path) as stream:
             raw = stream.read(_MAX_BASELINE_BYTES + 1)
@@ -246,12 +247,33 @@ def _read_baseline(path: Path) -> Any:
         raise InputError(f"baseline `{path}` cannot be read: {error.strerror}", hint=hint) from None
     if len(raw) > _MAX_BASELINE_BYTES:
         raise InputError(f"baseline `{path}` is too large to be a measurement", hint=hint)
+    if not raw.strip():
+        raise InputError(f"baseline `{path}` is empty", hint=hint)
     try:
         # What --save wrote holds neither; both would come out again in this measurement's JSON.
         data = json.loads(raw, parse_constant=_refused, parse_float=_finite)
     except (ValueError, RecursionError):
         raise InputError(f"baseline `{path}` is not JSON", hint=hint) from None
-    return parse(data, source=str(path))
+    return parse(data, source=str(path), hint=hint)
+
+
+def _how_a_baseline_is_made(sources: tuple[str, ...], options: dict[str, Any]) -> str:
+    """The command for the source that is measured now; a file that is there already is not written over."""
+    from warmset.addresses import without_credentials
+    from warmset.meters.sources import is_address
+
+    where, path = "START.prom END.prom", options["baseline"]
+    if options["prometheus"]:
+        where = f"--prometheus {without_credentials(options['prometheus'])} --after 2h..1h"
+    elif options["targets"]:
+        where = f"--targets {options['targets']} --for 10m"
+    elif sources and all(map(is_address, sources)):
+        where = " ".join(map(without_credentials, sources)) + " --for 10m"
+    save = "before.json" if path.exists() else path
+    return (
+        "a baseline is a measurement that was saved before the change, such as without the tier: "
+        f"`warmset measure {where} --save {save}`"
+    )
 
 
 def _refused(text: str) -> Any:

@@ -55,9 +55,8 @@ def of(m: Meters, payload: Mapping[str, Any]) -> Baseline:
     )
 
 
-def parse(data: Any, *, source: str) -> Baseline:
-    """Read what `--save` wrote. Raises InputError for anything else, naming the file."""
-    hint = f"make one with `warmset measure START.prom END.prom --save {source}`"
+def parse(data: Any, *, source: str, hint: str) -> Baseline:
+    """Read what `--save` wrote. Raises InputError for anything else, naming the file, with `hint`: how one is made."""
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         found = data.get("schema") if isinstance(data, dict) else type(data).__name__
         raise InputError(
