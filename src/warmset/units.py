@@ -157,8 +157,10 @@ def format_size(value: float | Fraction) -> str:
 
 
 def format_counted(count: float, noun: str) -> str:
-    """`1 session`, `1,200 sessions`: a count with its noun, whose plural takes an s."""
-    return f"{count:,.0f} {noun}{'' if count == 1 else 's'}"
+    """`1 session`, `1,200 sessions`, `2 prefixes`: a count with its noun, whose plural is regular."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,.0f} {noun}{'es' if noun.endswith(('s', 'x')) else 's'}"
 
 
 def format_count(value: float) -> str:

@@ -152,4 +152,5 @@ def test_one_is_singular() -> None:
         "2 sessions",
         "1,200 sessions",
     ]
+    assert [format_counted(n, "block access") for n in (1, 2)] == ["1 block access", "2 block accesses"]
     assert format_tokens(1) == "1 token"

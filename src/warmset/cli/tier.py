@@ -11,6 +11,7 @@ from warmset.cli.tier_bench import bench
 from warmset.cli.tier_store import EPILOG, key_options, open_url, store_options
 from warmset.errors import GateFailed, InputError, Undecided, WarmsetError
 from warmset.report.emit import emit
+from warmset.units import format_counted
 
 if TYPE_CHECKING:
     from warmset.tiers.store import Store
@@ -250,6 +251,6 @@ def _progress(quiet: bool) -> Callable[[int, int], None]:
         nonlocal said
         if time.monotonic() - said > 10:
             said = time.monotonic()
-            talk(f"{objects:,} objects, {read_bytes / 2**30:,.1f} GiB read …", quiet=quiet)
+            talk(f"{format_counted(objects, 'object')}, {read_bytes / 2**30:,.1f} GiB read …", quiet=quiet)
 
     return progress

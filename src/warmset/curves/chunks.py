@@ -8,6 +8,7 @@ from warmset.curves.exact import lru_curve
 from warmset.curves.record import Curve, Order, Weight
 from warmset.errors import InputError
 from warmset.traces.record import Trace
+from warmset.units import format_tokens
 
 
 def chunked_curve(
@@ -43,7 +44,7 @@ def in_chunks(trace: Trace, chunk_tokens: int) -> Trace:
     if blocks < 1 or rest:
         raise InputError(
             f"a chunk of `{chunk_tokens}` tokens is not a whole number of blocks",
-            hint=f"blocks of this trace hold {trace.block_tokens} tokens: give a multiple",
+            hint=f"blocks of this trace hold {format_tokens(trace.block_tokens)}: give a multiple",
         )
     if trace.tokens_per_block is not None:
         raise InputError(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from warmset.errors import InputError, UnknownName
+from warmset.units import format_counted
 
 Platform = Literal["cuda", "cpu"]
 PLATFORMS: tuple[Platform, ...] = ("cuda", "cpu")
@@ -114,7 +115,8 @@ def pipeline_ranges(layers: int, pp: int) -> tuple[range, ...]:
     """
     if pp > layers:
         raise InputError(
-            f"`--pp {pp}` is more than the model's {layers} layers", hint=f"use at most {layers}"
+            f"`--pp {pp}` is more than the model's {format_counted(layers, 'layer')}",
+            hint=f"use at most {layers}",
         )
     counts = [layers // pp] * pp
     for back in range(2, layers % pp + 2):

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from warmset.errors import InputError
 from warmset.lab.workload import Workload, each, symbolic, symbols
+from warmset.units import format_counted
 
 Key = int
 
@@ -123,7 +124,8 @@ class _Engine:
         needed = -(-computed_tokens // self._tiers.block_tokens)
         if needed >= self._tiers.device_blocks:
             raise InputError(
-                f"a request of {needed} blocks does not fit a device pool of `{self._tiers.device_blocks}` blocks",
+                f"a request of {format_counted(needed, 'block')} does not fit a device pool of "
+                f"`{self._tiers.device_blocks}` blocks",
                 hint="give a larger pool or shorter requests",
             )
         while self._running and (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from warmset.errors import InputError
 from warmset.lab.workload import Workload, each
-from warmset.units import format_bytes
+from warmset.units import format_bytes, format_counted
 
 SHM = Path("/dev/shm")  # noqa: S108  # vLLM's host tier lives there
 MEMINFO = Path("/proc/meminfo")
@@ -96,7 +96,7 @@ def check_pool(workload: Workload, device_blocks: int, block_tokens: int) -> Non
     needed = -(-tokens // block_tokens)
     if needed > usable:
         raise InputError(
-            f"request {number} has {tokens:,} tokens and needs {needed} blocks, but a device pool of "
+            f"request {number} has {tokens:,} tokens and needs {format_counted(needed, 'block')}, but a device pool of "
             f"`{device_blocks}` blocks has {max(usable, 0)} to use (the server keeps one)",
             hint=f"give `--device-blocks {needed + 1}` or more, or a workload with shorter requests",
         )

@@ -30,6 +30,7 @@ from warmset.meters.measurement import Measurement
 from warmset.meters.meters import Meters
 from warmset.meters.snapshot import Snapshot
 from warmset.meters.window import Window
+from warmset.units import format_counted
 
 DEFAULT_REQUESTS = 160
 _SETTLE_SECONDS = 0.5
@@ -165,7 +166,7 @@ def _check(lab: Lab) -> None:
     check_counts(lab)
     if lab.host_blocks < lab.blocks_per_chunk:
         raise InputError(
-            f"a tier of `{lab.host_blocks}` blocks holds no chunk of {lab.blocks_per_chunk} blocks",
+            f"a tier of `{lab.host_blocks}` blocks holds no chunk of {format_counted(lab.blocks_per_chunk, 'block')}",
             hint=f"give `--tier-blocks {lab.blocks_per_chunk}` or more",
         )
     if lab.block_tokens < 32 or lab.block_tokens % 32:
@@ -228,7 +229,7 @@ def replay_between_scrapes(
 ) -> tuple[Window, list[Answer]]:
     """Replay a workload and return what the server counted meanwhile; both scrapes are kept."""
     start = _scrape(server.url, directory / f"{name}.start.prom", headers)
-    listen.phase(f"replaying {len(workload)} requests, offload {name}")
+    listen.phase(f"replaying {format_counted(len(workload), 'request')}, offload {name}")
     answers = replay(
         workload,
         server.url,

@@ -19,6 +19,7 @@ import httpx
 
 from warmset.errors import InputError
 from warmset.lab import guard
+from warmset.units import format_counted
 
 START_SECONDS = 300.0
 
@@ -130,7 +131,8 @@ def wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path, time
                 return
         time.sleep(0.2)
     raise InputError(
-        f"the server did not answer within {timeout_seconds:.0f} seconds", hint=f"see its log, `{log}`"
+        f"the server did not answer within {format_counted(timeout_seconds, 'second')}",
+        hint=f"see its log, `{log}`",
     )
 
 

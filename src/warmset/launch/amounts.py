@@ -4,7 +4,7 @@ from decimal import ROUND_DOWN, Decimal
 
 from warmset.launch.parts import Conversion
 from warmset.launch.request import LaunchRequest
-from warmset.units import GB, GIB, format_bytes, format_size
+from warmset.units import GB, GIB, format_bytes, format_counted, format_size
 
 
 def decimal_gib(size_bytes: int) -> str:
@@ -43,7 +43,7 @@ def in_gib_per_rank(setting: str, size_bytes: int, request: LaunchRequest) -> Co
         setting,
         per_rank,
         "GiB per rank",
-        f"{format_size(size_bytes)} / {request.ranks} ranks (TP {request.tp} × PP {request.pp}) = "
+        f"{format_size(size_bytes)} / {format_counted(request.ranks, 'rank')} (TP {request.tp} × PP {request.pp}) = "
         f"{decimal_gib(per_rank)} GiB per rank",
     )
 
@@ -56,6 +56,7 @@ def in_whole_gb_per_rank(setting: str, request: LaunchRequest) -> Conversion:
         str(value),
         "GB (10^9 bytes) per rank",
         value * GB,
-        f"{format_size(request.tier_bytes)} / {request.ranks} ranks (TP {request.tp} × PP {request.pp}) = "
-        f"{value} × 10^9 bytes per rank, rounded up ({format_bytes(value * GB * request.ranks)} in all)",
+        f"{format_size(request.tier_bytes)} / {format_counted(request.ranks, 'rank')} (TP {request.tp} × PP "
+        f"{request.pp}) = {value} × 10^9 bytes per rank, rounded up "
+        f"({format_bytes(value * GB * request.ranks)} in all)",
     )

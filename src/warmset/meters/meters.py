@@ -12,6 +12,7 @@ from warmset.meters.tier import Tier, find_tier
 from warmset.meters.tokens import count_tokens
 from warmset.meters.window import Window
 from warmset.servers import Engine
+from warmset.units import format_counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +175,8 @@ def meters(
     failed = r.counter("requests_finished", finished_reason="error")
     if failed is not None and failed.value > 0:
         notes.append(
-            f"{failed.value:,.0f} requests ended in an error; with `kv_load_failure_policy` `fail`, the default since "
-            "vLLM 0.17, a block that the tier lost does that"
+            f"{format_counted(failed.value, 'request')} ended in an error; with `kv_load_failure_policy` `fail`, the "
+            "default since vLLM 0.17, a block that the tier lost does that"
         )
     generation = counter("generation_tokens", "generation_tokens")
     return Meters(

@@ -14,7 +14,7 @@ from warmset.meters.meters import Meters
 from warmset.meters.tokens import own_hits
 from warmset.meters.verdict import Evidence, Verdict
 from warmset.meters.weigh import weigh
-from warmset.units import format_bytes
+from warmset.units import format_bytes, format_counted
 
 # Capacities come out of divisions.
 _ROUNDING = 1 + 1e-6
@@ -73,8 +73,8 @@ def _too_little(c: Case) -> Verdict | None:
         return undecided(
             c,
             "too_few_requests",
-            f"{number(m.requests)} requests with {number(m.prompt_tokens)} prompt tokens are too few to judge "
-            f"(needed: {t.min_requests:g} requests or {number(t.min_prompt_tokens)} tokens)",
+            f"{format_counted(m.requests or 0, 'request')} with {number(m.prompt_tokens)} prompt tokens are too few to "
+            f"judge (needed: {format_counted(t.min_requests, 'request')} or {number(t.min_prompt_tokens)} tokens)",
             steps.wait(m, t),
         )
     if m.external_hit_tokens is None and m.load_bytes is None and shown(m) is None:
@@ -134,10 +134,10 @@ def _inert(c: Case) -> Verdict | None:
             + (
                 f"each request brings {fresh:,.0f} new tokens"
                 if fresh >= chunk
-                else f"{m.chunk_requests.computed:,.0f} requests brought whole chunks of new tokens"
+                else f"{format_counted(m.chunk_requests.computed, 'request')} brought whole chunks of new tokens"
             )
             + f" (a chunk is {chunk:,.0f})"
-            + (f"; {m.stores_refused:,.0f} stores were refused for want of room" if m.stores_refused else ""),
+            + (f"; {_refused(m.stores_refused)}" if m.stores_refused else ""),
             "high" if m.tier.chunk_tokens else "medium",
             steps.nothing_stored(m),
         )
@@ -332,7 +332,7 @@ def _thrashing(c: Case) -> Verdict | None:
             c,
             "thrashing",
             "stores_refused",
-            f"{m.stores_refused:,.0f} stores were refused for want of room, and the tier gives back {c.external:.1%} "
+            f"{_refused(m.stores_refused)}, and the tier gives back {c.external:.1%} "
             "of the prompt tokens: it is too small, or held by transfers that are too slow",
             "medium",
             steps.thrashing(m),
@@ -391,3 +391,7 @@ QUESTIONS: tuple[Callable[[Case], Verdict | None], ...] = (
     _idle,
     _weigh,
 )
+
+
+def _refused(stores: float) -> str:
+    return f"{format_counted(stores, 'store')} {'was' if stores == 1 else 'were'} refused for want of room"

@@ -11,6 +11,7 @@ from warmset.meters.exposition import Labels, Sample
 from warmset.meters.series import PROCESS_START, accumulates
 from warmset.meters.snapshot import Snapshot
 from warmset.meters.window import Window, without_router, without_strange
+from warmset.units import format_counted
 
 
 @dataclass(slots=True)
@@ -120,7 +121,11 @@ class Recorder:
                 if gained is not None:
                     rows.append(Sample(labels, gained))
             increases[name] = rows
-        notes = [f"`{i}` restarted {n} times in the window" for i, n in self.restarts.items() if n]
+        notes = [
+            f"`{i}` restarted {format_counted(n, 'time')} in the window"
+            for i, n in self.restarts.items()
+            if n
+        ]
         usable, strange = without_strange(increases)
         return Window(
             usable,

@@ -4,7 +4,7 @@ from warmset.meters.baseline import Baseline
 from warmset.meters.meters import Meters
 from warmset.meters.thresholds import Thresholds
 from warmset.meters.verdict import Step
-from warmset.units import GIB
+from warmset.units import GIB, format_counted
 
 __all__ = ["Step"]
 
@@ -30,12 +30,12 @@ def baseline(m: Meters) -> list[Step]:
 
 def wait(m: Meters, t: Thresholds) -> list[Step]:
     """How long to wait for enough requests, where the rate is known."""
-    text = f"Wait for at least {t.min_requests:g} requests."
+    text = f"Wait for at least {format_counted(t.min_requests, 'request')}."
     length = "15m"
     if m.seconds and m.requests:
         needed = (t.min_requests - m.requests) * m.seconds / m.requests
         minutes = max(1, round(needed / 60 + 0.5))
-        text = f"Wait for at least {t.min_requests:g} requests: about {minutes} min at this rate."
+        text = f"Wait for at least {format_counted(t.min_requests, 'request')}: about {minutes} min at this rate."
         length = f"{max(minutes, 1)}m"
     return [Step(text, f"warmset measure {_url(m)} --for {length}")]
 

@@ -12,7 +12,7 @@ from warmset.plan.request import PlanRequest
 from warmset.plan.sessions import sessions_in
 from warmset.plan.words import ServerWords
 from warmset.servers import Engine
-from warmset.units import MAX_BYTES
+from warmset.units import MAX_BYTES, format_tokens
 
 
 class Budget(NamedTuple):
@@ -40,7 +40,7 @@ def budget(
         kv_bytes, notes = _from_tokens(request, footprint, request.kv_cache_tokens, request.max_model_len)
         return Budget(
             replace(_device(request, footprint, kv_bytes, server, gpu), source="kv_cache_tokens"),
-            (f"the device pool is what a server logged as {request.kv_cache_tokens:,} tokens",),
+            (f"the device pool is what a server logged as {format_tokens(request.kv_cache_tokens)}",),
             notes,
         )
     if request.hbm_kv_bytes is not None:
@@ -118,7 +118,7 @@ def _from_words(
     multi = len(footprint.tables) > 1
     if words.block_tokens is not None and not multi and words.block_tokens != footprint.block_tokens:
         notes.append(
-            f"the server's blocks hold {words.block_tokens} tokens, and these settings make it "
+            f"the server's blocks hold {format_tokens(words.block_tokens)}, and these settings make it "
             f"{footprint.block_tokens}: check the model, `--block-size` and `--platform`"
         )
     if words.kv_bytes_per_rank is not None:

@@ -9,7 +9,7 @@ from warmset.curves.sizing import Size
 from warmset.curves.study import Point, Study
 from warmset.report.curve_chart import chart
 from warmset.report.document import Bullets, Code, Document, Facts, Line, Section, Table
-from warmset.units import GIB, format_bytes, format_count, format_duration, format_ratio
+from warmset.units import GIB, format_bytes, format_count, format_counted, format_duration, format_ratio
 
 _WIDE_BOUND = 0.01
 _BYTES_PER_ACCESS = 12  # at the most; see docs/explanation/performance.md
@@ -108,7 +108,7 @@ def notes(study: Study) -> list[str]:
     if question.device_blocks is not None and question.inclusion == "inclusive":
         found.append(
             "the tier also holds what the device holds (as vLLM's does):"
-            f" up to {question.device_blocks:,} blocks it adds nothing"
+            f" up to {format_counted(question.device_blocks, 'block')} it adds nothing"
         )
     if question.chunk_tokens is not None:
         found.append(
@@ -119,8 +119,8 @@ def notes(study: Study) -> list[str]:
     asked = [*question.capacities, study.size.capacity_blocks or longest]
     if question.policy == "lru" and question.touch_order == "tail-first" and min(asked) < longest:
         found.append(
-            f"below {longest:,} blocks, the longest request: its head stays in an LRU, and vLLM's host tier stores"
-            " nothing of what does not fit"
+            f"below {format_counted(longest, 'block')}, the longest request: its head stays in an LRU, and vLLM's host"
+            " tier stores nothing of what does not fit"
         )
     if question.policy != "lru":
         found.append("knee and smallest capacity are read off the LRU curve; the points are the policy's")
@@ -154,7 +154,11 @@ def document(study: Study) -> Document:
     curve, size = study.curve, study.size
     lru = "" if study.question.policy == "lru" else ", LRU"
     facts = (
-        ("trace", study.source, f"{curve.requests:,} requests, {curve.accesses:,} block accesses"),
+        (
+            "trace",
+            study.source,
+            f"{format_counted(curve.requests, 'request')}, {format_counted(curve.accesses, 'block access')}",
+        ),
         ("counted", f"{curve.total_tokens:,}", _denominator_words(study)),
         (
             "ceiling",
@@ -240,7 +244,7 @@ def _title(study: Study) -> str:
 
 def _capacity(study: Study, blocks: int) -> str:
     size = _bytes(study, blocks)
-    return f"{blocks:,} blocks" + ("" if size is None else f" ({format_bytes(size)})")
+    return format_counted(blocks, "block") + ("" if size is None else f" ({format_bytes(size)})")
 
 
 def _denominator(study: Study) -> str:
@@ -248,7 +252,7 @@ def _denominator(study: Study) -> str:
 
 
 def _denominator_words(study: Study) -> str:
-    after = f", after {w:,} requests of warm-up" if (w := study.curve.warmup_requests) else ""
+    after = f", after {format_counted(w, 'request')} of warm-up" if (w := study.curve.warmup_requests) else ""
     return ("tokens in listed blocks" if study.question.weight == "tokens" else "block accesses") + after
 
 

@@ -6,7 +6,7 @@ from warmset.geometry import Footprint, LayerGroup, Rank
 from warmset.geometry.footprint import exact
 from warmset.report.data import number
 from warmset.report.document import Block, Bullets, Document, Facts, Line, Section, Table
-from warmset.units import format_bytes
+from warmset.units import format_bytes, format_counted, format_tokens
 
 SCHEMA = "warmset.footprint/1"
 
@@ -116,7 +116,7 @@ def _costs(footprint: Footprint, context_tokens: int | None) -> Facts:
             footprint.bytes_per_session(context_tokens),
             footprint.pool_bytes_per_session(context_tokens),
         )
-        rows.append((f"session of {context_tokens:,} tokens", format_bytes(size), f"{exact(size)} B"))
+        rows.append((f"session of {format_tokens(context_tokens)}", format_bytes(size), f"{exact(size)} B"))
         rows.append(("  in whole blocks", format_bytes(pool), f"{pool:,} B, all copies"))
     if world > 1:
         rows.append(("ranks", f"{world}", "tensor × pipeline; the totals count copies on all of them"))
@@ -179,11 +179,13 @@ def _pool_blocks(footprint: Footprint, context_tokens: int | None) -> tuple[Bloc
         (
             "one block",
             format_bytes(footprint.pool_bytes_per_block),
-            f"{footprint.pool_bytes_per_block:,} B; it covers {footprint.block_tokens:,} tokens of context",
+            f"{footprint.pool_bytes_per_block:,} B; it covers {format_tokens(footprint.block_tokens)} of context",
         )
     ]
     if context_tokens is not None:
-        rows.append(("a session takes", f"{footprint.blocks_per_session(context_tokens):,} blocks", ""))
+        rows.append(
+            ("a session takes", format_counted(footprint.blocks_per_session(context_tokens), "block"), "")
+        )
     states = any(table.first.kind == "state" for table in footprint.tables)
     table = Table(
         ("group of layers", "layers", "tokens per block", *(("copies",) if states else ())),

@@ -10,7 +10,7 @@ from warmset.meters.quantiles import Estimate
 from warmset.report import measure
 from warmset.report.data import Payload
 from warmset.report.document import Bullets, Document, Facts, Line, Section, Table
-from warmset.units import format_count, format_duration, format_ratio
+from warmset.units import format_count, format_counted, format_duration, format_ratio
 
 
 def baseline_of(m: Meters) -> baseline.Baseline:
@@ -115,16 +115,16 @@ def _predictions(record: LabResult) -> Table:
 
 def _facts(record: LabResult) -> tuple[tuple[str, str, str], ...]:
     rows = [
-        ("workload", record.workload, f"{record.requests} requests, seed {record.seed}"),
+        ("workload", record.workload, f"{format_counted(record.requests, 'request')}, seed {record.seed}"),
         ("prompt tokens", format_count(record.prompt_tokens), f"{record.concurrency} in flight"),
         ("backend", record.backend, ""),
     ]
     if record.device_blocks is not None:
         remark = f"{record.block_tokens} tokens each; one is kept by the server"
-        rows.append(("device pool", f"{format_count(record.device_blocks)} blocks", remark))
+        rows.append(("device pool", format_counted(record.device_blocks, "block"), remark))
     if record.tier_blocks is not None:
         remark = "" if record.blocks_per_chunk == 1 else f"chunks of {record.blocks_per_chunk} blocks"
-        rows.append(("host tier", f"{format_count(record.tier_blocks)} blocks", remark))
+        rows.append(("host tier", format_counted(record.tier_blocks, "block"), remark))
     if record.outputs_identical is not None:
         rows.append(
             ("outputs", "identical" if record.outputs_identical else "different", "offload off and on")

@@ -10,7 +10,7 @@ from warmset.meters.meters import Lookup, Meters
 from warmset.meters.quantiles import Estimate
 from warmset.report.data import Payload, number
 from warmset.report.document import Block, Bullets, Code, Document, Facts, Line, Section, Table, Tone
-from warmset.units import format_bytes, format_count, format_duration, format_ratio
+from warmset.units import format_bytes, format_count, format_duration, format_ratio, format_tokens
 
 _GOOD = (".hit", ".miss", ".remembered_miss", ".loaded", ".stored", ".present")
 TONES: dict[str, Tone] = {
@@ -251,9 +251,7 @@ def _account_rows(m: Meters, accounts: Accounts) -> tuple[tuple[str, str, str], 
     saved = accounts.saved_seconds
     if saved is not None and saved.low is not None and saved.high is not None:
         text = f"{format_duration(saved.low)} – {format_duration(saved.high)}"
-        rows.append(
-            ("prefill saved", text, f"{format_count(m.external_hit_tokens or 0)} tokens from the tier")
-        )
+        rows.append(("prefill saved", text, f"{format_tokens(m.external_hit_tokens or 0)} from the tier"))
     if accounts.load_seconds is not None:
         speed = _speed(m.load_bytes, m.load_seconds)
         remark = f"{format_bytes(m.load_bytes or 0)}" + (f" at {format_bytes(speed)}/s" if speed else "")

@@ -10,7 +10,14 @@ from warmset.tiers.evict import Eviction
 from warmset.tiers.scrub import Scrub
 from warmset.tiers.stats import StoreStats
 from warmset.tiers.store import Entry
-from warmset.units import format_bytes, format_count, format_duration, format_gib
+from warmset.units import (
+    format_bytes,
+    format_count,
+    format_counted,
+    format_duration,
+    format_gib,
+    format_tokens,
+)
 
 
 def entries_payload(url: str, entries: tuple[Entry, ...], more: bool) -> dict[str, Any]:
@@ -33,7 +40,7 @@ def entries_document(url: str, entries: tuple[Entry, ...], more: bool) -> Docume
         (e.key, format_bytes(e.size_bytes), format_duration(max(0.0, now - e.modified_seconds)))
         for e in entries
     )
-    headline = f"{format_count(len(entries))} objects in {url}" + (
+    headline = f"{format_counted(len(entries), 'object')} in {url}" + (
         " (there are more: raise --limit)" if more else ""
     )
     if not rows:
@@ -163,7 +170,7 @@ def scrub_payload(url: str, found: Scrub) -> dict[str, Any]:
 def scrub_document(url: str, found: Scrub) -> Document:
     """Which objects may not be used."""
     clean = not found.corrupt and not found.unreadable
-    words = f"{format_count(found.objects)} objects, {format_bytes(found.read_bytes)} read"
+    words = f"{format_counted(found.objects, 'object')}, {format_bytes(found.read_bytes)} read"
     headline = Line(
         f"clean: {words}, every checksum holds"
         if clean
@@ -184,8 +191,8 @@ def scrub_document(url: str, found: Scrub) -> Document:
 
 def _unopened_words(objects: int) -> str:
     return (
-        f"encrypted, no key: {format_count(objects)} objects were checked by the checksum of their stored bytes, and "
-        "not opened (--key-file or --key-env opens them)"
+        f"encrypted, no key: {format_counted(objects, 'object')} {'was' if objects == 1 else 'were'} checked by the "
+        "checksum of stored bytes, and not opened (--key-file or --key-env opens them)"
     )
 
 
@@ -236,7 +243,7 @@ def bench_document(url: str, measured: StoreBench, even: BreakEven | None) -> Do
     if even is not None:
         wins = even.break_even_tokens is not None
         headline = (
-            f"loading beats recomputing for prefixes of {format_count(even.break_even_tokens or 0)} tokens and more"
+            f"loading beats recomputing for prefixes of {format_tokens(even.break_even_tokens or 0)} and more"
             if wins
             else "recomputing beats loading from this store at every length"
         )
@@ -264,7 +271,8 @@ def bench_document(url: str, measured: StoreBench, even: BreakEven | None) -> Do
             )
         )
     title = (
-        f"{measured.objects} blocks of {format_bytes(measured.block_bytes)}, {measured.concurrency} at a time"
+        f"{format_counted(measured.objects, 'block')} of {format_bytes(measured.block_bytes)}, "
+        f"{measured.concurrency} at a time"
     )
     table = Table(("operation", "throughput", "p50", "p99"), rows, frozenset({1, 2, 3}))
     return Document(Line(headline, _tone(tone)), (Section(title, (table,)), *sections))

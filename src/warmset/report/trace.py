@@ -6,7 +6,7 @@ from warmset.report.document import Bullets, Document, Facts, Line, Section, Tab
 from warmset.traces.info import Distribution, TraceInfo
 from warmset.traces.reading import Reading
 from warmset.traces.record import Trace
-from warmset.units import format_count, format_duration, format_ratio
+from warmset.units import format_count, format_counted, format_duration, format_ratio, format_tokens
 
 
 def payload(reading: Reading, info: TraceInfo) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def document(reading: Reading, info: TraceInfo) -> Document:
         ("requests", format_count(info.requests), ""),
         ("span", "unknown" if info.span_seconds is None else format_duration(info.span_seconds), ""),
         ("sessions", format_count(info.sessions), _SESSIONS_FROM[info.sessions_from]),
-        ("block accesses", format_count(info.accesses), f"{info.block_tokens} tokens per block"),
+        ("block accesses", format_count(info.accesses), f"{format_tokens(info.block_tokens)} per block"),
         ("unique blocks", format_count(info.unique_blocks), ""),
         ("prompt tokens", format_count(info.prompt_tokens), ""),
         (
@@ -87,7 +87,9 @@ def document(reading: Reading, info: TraceInfo) -> Document:
     ] + _notes(reading, info)
     if remarks:
         sections.append(Section("Notes", (Bullets(tuple(remarks)),)))
-    return Document(Line(f"{format_count(info.requests)} requests; {best} of block tokens"), tuple(sections))
+    return Document(
+        Line(f"{format_counted(info.requests, 'request')}; {best} of block tokens"), tuple(sections)
+    )
 
 
 def written_payload(path: str, form: str, trace: Trace, reading: Reading | None) -> dict[str, Any]:
@@ -110,8 +112,8 @@ def written_payload(path: str, form: str, trace: Trace, reading: Reading | None)
 def written_document(path: str, form: str, trace: Trace, reading: Reading | None) -> Document:
     """One line on what was written, and what was left out."""
     headline = Line(
-        f"wrote {path}: {format_count(trace.requests)} requests,"
-        f" {format_count(trace.accesses)} block accesses ({form})"
+        f"wrote {path}: {format_counted(trace.requests, 'request')},"
+        f" {format_counted(trace.accesses, 'block access')} ({form})"
     )
     remarks = [] if reading is None else [f"{n} skipped: {reason}" for reason, n in reading.skipped.items()]
     remarks += [] if reading is None else list(reading.notes)

@@ -9,7 +9,7 @@ from warmset.meters.watching import Frame
 from warmset.report.data import Payload
 from warmset.report.document import Document, Line, Section, Table
 from warmset.report.measure import TONES, window_payload
-from warmset.units import format_count, format_duration, format_ratio
+from warmset.units import format_count, format_counted, format_duration, format_ratio
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -77,7 +77,9 @@ def document(frame: Frame, history: Sequence[Frame] = ()) -> Document:
         ),
     )
     seconds = format_duration(m.seconds) if m.seconds else "an unknown time"
-    head = f"{v.name} ({v.confidence} confidence) over {seconds}, {format_count(m.requests or 0)} requests"
+    head = (
+        f"{v.name} ({v.confidence} confidence) over {seconds}, {format_counted(m.requests or 0, 'request')}"
+    )
     return Document(
         Line(head, TONES[v.name]),
         (

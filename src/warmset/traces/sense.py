@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from warmset.errors import InputError
 from warmset.traces.options import TIME_UNITS
 from warmset.traces.rows import Problems, Rows
+from warmset.units import format_counted, format_tokens
 
 # Sizes that servers and published traces use.
 _USUAL_BLOCK_TOKENS = tuple(1 << power for power in range(14))
@@ -29,7 +30,7 @@ def block_tokens_of(rows: Rows, given: int | None, problems: Problems) -> int:
             f"`{problems.path}` does not say how many tokens a block has, and {found}",
             hint="give it, such as `--block-tokens 512`",
         )
-    problems.note(f"{fitting[0]} tokens per block, detected from token and block counts")
+    problems.note(f"{format_tokens(fitting[0])} per block, detected from token and block counts")
     return fitting[0]
 
 
@@ -67,8 +68,8 @@ def _note_misfit(rows: Rows, size: int, problems: Problems) -> None:
         return
     too_many = int(np.count_nonzero(rows.lengths > -(-rows.input_tokens // size)))
     too_few = int(np.count_nonzero(rows.lengths < rows.input_tokens // size))
-    if too_many + too_few:
+    if found := too_many + too_few:
         problems.note(
-            f"{too_many + too_few} of {len(rows)} requests list another number of blocks than their prompt"
-            f" has at {size} tokens per block"
+            f"{found} of {format_counted(len(rows), 'request')} {'lists' if found == 1 else 'list'} another "
+            f"number of blocks than the prompt has at {format_tokens(size)} per block"
         )

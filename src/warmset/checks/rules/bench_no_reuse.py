@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Rule
+from warmset.units import format_counted
 
 _ONE_SHOT = {
     "burstgpt": "one-shot prompts",
@@ -34,7 +35,8 @@ def check(case: Case) -> Iterator[Answer]:
     flag = case.launch.flag("--prefix-repetition-num-prefixes", "--num-prefixes")
     if prefixes and prompts and flag is not None and prompts <= prefixes:
         yield Hit(
-            f"{int(prompts)} prompts over {int(prefixes)} prefixes: no prefix comes back, so no tier can hit",
+            f"{format_counted(prompts, 'prompt')} over {format_counted(prefixes, 'prefix')}: no prefix comes back, so "
+            "no tier can hit",
             flag.value or flag.word,
             "warning",
             f"{flag.name} {max(1, int(prompts) // 8)}",

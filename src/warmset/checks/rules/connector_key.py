@@ -7,7 +7,7 @@ from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Rule
 from warmset.checks.kv import Connector
 from warmset.checks.rules.renamed_key import versions_reading
-from warmset.units import GIB, format_bytes
+from warmset.units import GIB, format_bytes, format_counted
 
 # Connectors whose keys are all known; others may pass keys on to a library.
 _CLOSED = ("OffloadingConnector", "SimpleCPUOffloadConnector")
@@ -85,7 +85,7 @@ def _contradictions(connector: Connector, case: Case) -> Iterator[Answer]:
         yield Hit(
             f"`cpu_bytes_to_use_per_rank` ({format_bytes(per_rank)} for each rank) overrides `cpu_bytes_to_use` "
             f"({beside}): "
-            f"{case.launch.ranks} ranks, {format_bytes(per_rank * case.local_ranks)} on each machine",
+            f"{format_counted(case.launch.ranks, 'rank')}, {format_bytes(per_rank * case.local_ranks)} on each machine",
             connector.key("cpu_bytes_to_use_per_rank"),
             "note",
             "keep one of the two",

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Rule
+from warmset.units import format_counted
 
 
 def check(case: Case) -> Iterator[Answer]:
@@ -28,8 +29,8 @@ def check(case: Case) -> Iterator[Answer]:
         )
         yield Hit(
             (
-                f"at most {full} full chunks of {size} tokens fit a request of {int(longest):,}: what fills no chunk "
-                f"is never reused"
+                f"at most {format_counted(full, 'full chunk')} of {size} tokens {'fits' if full == 1 else 'fit'} a "
+                f"request of {int(longest):,}: what fills no chunk is never reused"
             ),
             at,
             "warning" if full == 0 else "note",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Missing, Rule
 from warmset.checks.text import Spot
-from warmset.units import GIB, format_bytes
+from warmset.units import GIB, format_bytes, format_counted
 
 _SMALLEST_BYTES = GIB
 
@@ -46,7 +46,8 @@ def check(case: Case) -> Iterator[Answer]:
         if running and tokens < running * longest and tier.node_bytes < 8 * _SMALLEST_BYTES:
             needed = running * longest * per_token
             yield Hit(
-                f"{int(running)} prompts of {int(longest):,} tokens take {format_bytes(needed)}, more than the "
+                f"{format_counted(running, 'prompt')} of {int(longest):,} tokens take{'s' * (running == 1)} "
+                f"{format_bytes(needed)}, more than the "
                 f"pool of "
                 f"{format_bytes(tier.node_bytes)}: prompts in flight push each other out",
                 tier.at,

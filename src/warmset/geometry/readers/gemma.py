@@ -18,7 +18,10 @@ def read(config: Config) -> Parts:
     )
     shared = layers - len(caches)
     notes = (
-        (f"{shared} of {layers} layers reuse the cache of earlier layers (`num_kv_shared_layers`)",)
+        (
+            f"{shared} of {layers} layers {'reuses' if shared == 1 else 'reuse'} the cache of earlier layers "
+            "(`num_kv_shared_layers`)",
+        )
         if shared
         else ()
     )

@@ -8,6 +8,7 @@ from warmset.geometry.cache import Cache
 from warmset.geometry.config import Config
 from warmset.geometry.full import FullAttention
 from warmset.geometry.window import SlidingWindow
+from warmset.units import format_counted
 
 LAYER_KEYS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
 HEAD_KEYS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
@@ -125,7 +126,7 @@ def layer_types(
         return None
     if len(types) < layers:
         raise InputError(
-            f"`{key}` names {len(types)} layers, but the model has {layers} (`num_hidden_layers`)",
+            f"`{key}` names {format_counted(len(types), 'layer')}, but the model has {layers} (`num_hidden_layers`)",
             hint="check the config.json",
         )
     for layer, name in enumerate(types[:layers]):

@@ -13,6 +13,7 @@ from warmset.geometry.readers.parts import (
     read_heads,
     window_tokens,
 )
+from warmset.units import format_counted
 
 FULL, SLIDING = "full_attention", "sliding_attention"
 KNOWN = (FULL, SLIDING)
@@ -121,7 +122,8 @@ def read_two_head_sizes(config: Config) -> Parts:
     )
     if len(pattern) < layers:
         raise InputError(
-            f"`hybrid_layer_pattern` names {len(pattern)} layers, but the model has {layers} (`num_hidden_layers`)",
+            f"`hybrid_layer_pattern` names {format_counted(len(pattern), 'layer')}, but the model has {layers} "
+            "(`num_hidden_layers`)",
             hint="check the config.json",
         )
     return Parts(
