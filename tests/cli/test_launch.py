@@ -229,3 +229,48 @@ def test_every_backend_meets_the_schema(
     ran = warmset(*command, "--backend", backend, "-o", "json")
     assert ran.code == 0, ran.err
     ran.valid(command[0])
+
+
+# What the notes of a launch say too: nothing that a file could mend.
+TOLD = {
+    "unbounded-disk-tier",
+    "shm-restart",
+    "disk-tier-restart",
+    "lmcache-in-process-retired",
+    "metrics-hidden",
+}
+
+
+@pytest.mark.parametrize("target", ["shell", "compose", "helm", "kserve"])
+@pytest.mark.parametrize("engine", ["vllm@0.32", "vllm@0.24", "vllm@0.19", "sglang@0.5.23"])
+def test_check_finds_nothing_new_in_what_launch_writes(warmset, tmp_path, engine, target):
+    for backend in ("native", "native+disk", "lmcache", "lmcache-inprocess", "hicache"):
+        words = ("--tier", "230GiB", "--engine", engine, "--backend", backend, "--as", target)
+        found = warmset("launch", "llama-3.1-8b", *words, "-o", "json")
+        if found.code:
+            continue
+        files = found.json()["files"] or {"serve.sh": found.json()["command"] + "\n"}
+        folder = tmp_path / backend
+        folder.mkdir()
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        checked = warmset("check", "--engine", engine, str(folder), "-o", "json").json()
+        worse = [f for f in checked["findings"] if f["rule"] not in TOLD and f["severity"] != "note"]
+        assert worse == []
+
+
+def test_the_cache_server_of_lmcache_lives_on_nodes_for_gpus(warmset):
+    words = ("launch", "llama-3.1-8b", "--tier", "230GiB", "--backend", "lmcache", "-o", "json")
+    for target, name in (("helm", "lmcache-server.yaml"), ("kserve", "llminferenceservice.yaml")):
+        found = warmset(*words, "--as", target).json()
+        pod = next(iter(yaml.safe_load_all(found["files"][name])))["spec"]["template"]["spec"]
+        assert [t["key"] for t in pod["tolerations"]] == ["nvidia.com/gpu"]
+        assert any("nodeSelector" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize("target", ["shell", "compose", "helm", "kserve"])
+def test_dev_shm_is_spoken_of_as_the_target_has_it(warmset, target):
+    words = ("launch", "llama-3.1-8b", "--tier", "80", "--engine", "vllm@0.32", "--backend", "native+disk")
+    notes = " ".join(warmset(*words, "--as", target, "-o", "json").json()["notes"])
+    assert ("mount -o remount" in notes) == (target == "shell")
+    assert ("delete the pod" in notes) == (target in ("helm", "kserve"))

@@ -338,3 +338,22 @@ def test_an_image_without_warmset_is_said_to_need_it():
     shell, compose = (launch(backend="native+warmset", target=target) for target in ("shell", "compose"))
     assert any("pip install 'warmset[tiers]'" in note and "FROM" not in note for note in shell.notes)
     assert any("FROM vllm/vllm-openai:v0.32.0" in note for note in compose.notes)
+
+
+def test_programs_of_lmcaches_images_are_called_where_they_are():
+    """They are in a virtual environment that is not on the path: production-stack issue 454."""
+    compose = manifest(launch(backend="lmcache", target="compose"))["services"]
+    assert compose["lmcache"]["entrypoint"] == ["/opt/venv/bin/lmcache", "server"]
+    assert compose["vllm"]["entrypoint"] == ["vllm", "serve"]
+    inside = {"engine_name": "vllm@0.20", "backend": "lmcache-inprocess"}
+    assert (
+        manifest(launch(target="compose", **inside))["services"]["vllm"]["entrypoint"][0]
+        == "/opt/venv/bin/vllm"
+    )
+    env = _environment(launch(target="kserve", **inside), "kserve")
+    assert env[0]["name"] == "PATH"
+    assert env[0]["value"].startswith("/opt/venv/bin:")
+    assert env[0]["value"].endswith("/usr/bin:/sbin:/bin")
+    server = yaml.safe_load(launch(backend="lmcache", target="helm").files["lmcache-server.yaml"])
+    assert server["spec"]["template"]["spec"]["containers"][0]["command"][0] == "/opt/venv/bin/lmcache"
+    assert "/opt/venv" not in launch(**inside).command

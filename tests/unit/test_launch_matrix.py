@@ -160,7 +160,11 @@ def check_scalars(node):
 
 def check_compose(launch, documents):
     server = documents[0]["services"]["vllm" if launch.request.engine.server == "vllm" else "sglang"]
-    typed = [*server["entrypoint"], *(word.replace("$$", "$") for word in server["command"])]
+    program, *words = [*server["entrypoint"], *(word.replace("$$", "$") for word in server["command"])]
+    # Where LMCache's image has it, which is not on the image's path.
+    assert program in (launch.argv[0], f"/opt/venv/bin/{launch.argv[0]}")
+    assert (program != launch.argv[0]) == server["image"].startswith("lmcache/")
+    typed = [launch.argv[0], *words]
     # By default SGLang listens on 127.0.0.1, which a published port does not reach.
     everywhere = ["--host", "0.0.0.0"] if "sglang" in documents[0]["services"] else []
     assert typed == [*launch.argv, *everywhere]

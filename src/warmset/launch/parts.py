@@ -26,13 +26,22 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process: its command and the environment that it needs beside the usual one."""
+    """One process: its command and the environment that it needs beside the usual one.
+
+    `folder` is where the image has the program, if that is not on the image's own path.
+    """
 
     name: str
     argv: tuple[str, ...]
     image: str
     port: int
     env: Mapping[str, str] = field(default_factory=dict)
+    folder: str = ""
+
+    @property
+    def contained(self) -> tuple[str, ...]:
+        """The command as the image's container finds it."""
+        return (f"{self.folder}/{self.argv[0]}" if self.folder else self.argv[0], *self.argv[1:])
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from warmset.units import GIB, format_size
 CONNECTOR = "LMCacheConnectorV1"
 # Carries vLLM and LMCache together; the plain vLLM image need not have LMCache.
 IMAGE = "lmcache/vllm-openai:latest"
+# Of all images of LMCache; not on the path of this one (LMCache's docker/Dockerfile, production-stack issue 454).
+FOLDER = "/opt/venv/bin"
 # What ranks that store nothing still pin; LMCache's own examples for MLA models use 1.
 _OTHERS_BYTES = GIB
 
@@ -45,6 +47,7 @@ def parts(request: LaunchRequest) -> Parts:
             # The builtin hash of LMCache starts from Python's own seed: every worker needs the same.
             env={"PYTHONHASHSEED": "0"} if lmcache.default("in_process_hash_algorithm") == "builtin" else {},
             image=IMAGE,
+            folder=FOLDER,
         ),
         transfer_config=config,
         lmcache_env=env,

@@ -2,7 +2,7 @@
 
 from warmset.errors import Unsupported
 from warmset.launch.amounts import in_gib
-from warmset.launch.backends.lmcache_inprocess import chunk_note, chunk_tokens, version_notes
+from warmset.launch.backends.lmcache_inprocess import FOLDER, chunk_note, chunk_tokens, version_notes
 from warmset.launch.backends.vllm_server import hybrid_notes, surface_of, vllm_process
 from warmset.launch.parts import Parts, Process
 from warmset.launch.request import LaunchRequest
@@ -96,7 +96,7 @@ def _server(request: LaunchRequest, lmcache: Engine, names: Surface, size: str) 
         argv.append(names.flag("--isolated-ipc"))
     if request.disk_bytes is not None:
         argv += [names.flag("--l2-adapter"), compact({"type": "fs", "base_path": request.disk_path})]
-    return Process("lmcache", tuple(argv), IMAGE, lmcache.default("server_port"))
+    return Process("lmcache", tuple(argv), IMAGE, lmcache.default("server_port"), folder=FOLDER)
 
 
 def _disk_notes(request: LaunchRequest) -> tuple[str, ...]:

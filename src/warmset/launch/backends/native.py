@@ -10,7 +10,7 @@ from warmset.launch.request import LaunchRequest
 from warmset.launch.surface import Surface
 from warmset.plan.host import Placement, placement, rounding
 from warmset.servers import Engine
-from warmset.units import format_size
+from warmset.units import format_counted, format_size
 
 CONNECTOR = "OffloadingConnector"
 
@@ -45,7 +45,7 @@ def parts(request: LaunchRequest) -> Parts:
         conversions=(conversion,),
         notes=(
             *platform_notes(engine),
-            *shm_notes(engine, shm_bytes, "CPUOffloadingSpec"),
+            *shm_notes(request, shm_bytes, "CPUOffloadingSpec"),
             *rounding_notes(request),
             *hybrid_notes(request, CONNECTOR),
         ),
@@ -97,7 +97,7 @@ def _blocks(request: LaunchRequest) -> tuple[dict[str, Any], Conversion]:
         str(blocks),
         "blocks per rank",
         int(blocks * block_bytes * request.ranks),
-        f"{format_size(request.tier_bytes)} / {request.ranks} ranks / ({tokens} tokens × "
+        f"{format_size(request.tier_bytes)} / {format_counted(request.ranks, 'rank')} / ({tokens} tokens × "
         f"{float(per_token):,.0f} bytes per token and rank) = {blocks:,} blocks per rank",
     )
 
@@ -107,21 +107,28 @@ def shared_memory_bytes(request: LaunchRequest, spec: str) -> int:
     return request.tier_bytes * request.dp if spec in request.engine.default("dev_shm_users") else 0
 
 
-def shm_notes(engine: Engine, shm_bytes: int, spec: str) -> tuple[str, ...]:
+def shm_notes(request: LaunchRequest, shm_bytes: int, spec: str) -> tuple[str, ...]:
     """What /dev/shm must have, and what stays there after a crash."""
     if not shm_bytes:
         return ()
+    engine = request.engine
     short = (
         "stops the start" if engine.default("dev_shm_checked") else "ends in a bus error, not in a message"
     )
     notes = [
         f"the tier is a file in /dev/shm in vLLM {engine.version}: it needs {format_size(shm_bytes)} free there "
-        f"(all data-parallel replicas of the node), and less {short}; outside a container, "
-        "`mount -o remount,size=SIZE /dev/shm` enlarges it"
+        f"(all data-parallel replicas of the node), and less {short}; "
+        + (
+            "outside a container, `mount -o remount,size=SIZE /dev/shm` enlarges it"
+            if request.target == "shell"
+            else "the file sees to it, and the node must have the memory"
+        )
     ]
     if spec in (engine.default("dev_shm_stale_after_kill") or ()):
         notes.append(
-            "after a SIGKILL the file stays: remove /dev/shm/vllm_offload_*.mmap before the next start"
+            "after a SIGKILL the file stays in the pod, and a restarted container finds /dev/shm full: delete the pod"
+            if request.target in ("helm", "kserve")
+            else "after a SIGKILL the file stays: remove /dev/shm/vllm_offload_*.mmap before the next start"
         )
     return tuple(notes)
 

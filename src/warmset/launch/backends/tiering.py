@@ -143,7 +143,7 @@ def _parts(request: LaunchRequest, tier: dict[str, Any], notes: tuple[str, ...],
         conversions=(conversion,),
         notes=(
             *platform_notes(request.engine),
-            *shm_notes(request.engine, shm_bytes, SPEC),
+            *shm_notes(request, shm_bytes, SPEC),
             *seed_notes,
             *notes,
             *rounding_notes(request),

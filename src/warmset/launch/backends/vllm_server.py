@@ -32,6 +32,7 @@ def vllm_process(
     tier_flags: tuple[str, ...] = (),
     env: Mapping[str, str] | None = None,
     image: str | None = None,
+    folder: str = "",
 ) -> Process:
     """`vllm serve`, with the shape of the server and its tier."""
     argv = ["vllm", "serve", request.served_model]
@@ -57,6 +58,7 @@ def vllm_process(
         image or IMAGE.format(request.engine.version),
         request.port or PORT,
         dict(env or {}),
+        folder,
     )
 
 

@@ -32,7 +32,7 @@ def _server(request: LaunchRequest, parts: Parts) -> dict[str, Any]:
     everywhere = ("--host", "0.0.0.0") if sglang else ()  # noqa: S104
     service: dict[str, Any] = {
         "image": process.image,
-        "entrypoint": list(process.argv[:words]),
+        "entrypoint": list(process.contained[:words]),
         "command": [_escape(word, parts.secrets) for word in (*process.argv[words:], *everywhere)],
         "environment": _environment(parts),
         "ports": [f"{process.port}:{process.port}"],
@@ -56,7 +56,7 @@ def _server(request: LaunchRequest, parts: Parts) -> dict[str, Any]:
 def _cache_server(request: LaunchRequest, parts: Parts, process: Process) -> dict[str, Any]:
     service: dict[str, Any] = {
         "image": process.image,
-        "entrypoint": list(process.argv[:2]),
+        "entrypoint": list(process.contained[:2]),
         "command": [_escape(word) for word in process.argv[2:]],
         "ipc": "host",
         "ulimits": {"memlock": -1},

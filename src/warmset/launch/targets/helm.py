@@ -19,6 +19,7 @@ from warmset.launch.targets.manifest import (
     FORWARD,
     MODEL_VOLUME,
     cache_server_manifest,
+    cache_server_notes,
     kubernetes_env,
     kubernetes_text,
     kv_volume,
@@ -111,14 +112,16 @@ def write(request: LaunchRequest, parts: Parts) -> Written:
 
 
 def _notes(request: LaunchRequest, parts: Parts) -> tuple[str, ...]:
-    found = [*NOTES, *secret_notes(parts)]
+    found = [*NOTES, *cache_server_notes(parts), *secret_notes(parts)]
     if model_folder(request) is None:
         found.append(
             "a gated model needs a token: add `hf_token: {secretName: NAME, secretKey: KEY}` beside modelURL, where "
             "NAME is your Secret and KEY its key"
         )
     if "PYTHONHASHSEED" in parts.env:
-        found.append("PYTHONHASHSEED is not in the values: the chart sets it to 123 for every engine")
+        found.append(
+            "the chart itself sets PYTHONHASHSEED, to 123 for every engine: the values do not have it"
+        )
     if parts.lmcache_env:
         found.append("cpuOffloadingBufferSize is GiB per worker, not per pod")
         if "kv_load_failure_policy" in (parts.transfer_config or {}):

@@ -24,6 +24,7 @@ from warmset.launch.request import LaunchRequest
 from warmset.launch.targets.manifest import (
     FORWARD,
     cache_server_manifest,
+    cache_server_notes,
     kubernetes_env,
     kubernetes_text,
     kv_volume,
@@ -40,6 +41,9 @@ FILE = "llminferenceservice.yaml"
 # KServe's own: its Service, its probes and its scheduler know no other.
 PORT = 8000
 SGLANG_RUNTIME = "kserve-llm-sglang"
+_PATH = (
+    "/usr/local/nvidia/bin:/usr/local/cuda/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+)
 _SCHEMES = ("hf", "s3", "pvc", "oci")
 
 _HUB_NOTES = (
@@ -81,6 +85,7 @@ def write(request: LaunchRequest, parts: Parts) -> Written:
         (
             *(_SGLANG_NOTES if _is_sglang(parts) else _vllm_notes(name)),
             f"KServe serves port {PORT} itself; `main` and `dshm` are merged into its own template by name",
+            *cache_server_notes(parts),
             *secret_notes(parts),
             *(_HUB_NOTES if _uri(request).startswith("hf://") else ()),
         ),
@@ -117,6 +122,9 @@ def _service(request: LaunchRequest, parts: Parts) -> dict[str, Any]:
     elif arguments:
         line = kubernetes_text(shlex.join(arguments), parts.secrets)
         env.append({"name": "VLLM_ADDITIONAL_ARGS", "value": line})
+    if process.folder:
+        # The template calls the program by its name alone.
+        env.insert(0, {"name": "PATH", "value": f"{process.folder}:{_PATH}"})
     if not sglang:
         container["securityContext"] = {"runAsNonRoot": False}
     if env:

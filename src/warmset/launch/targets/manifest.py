@@ -11,6 +11,8 @@ from warmset.units import GIB
 
 # For the server's own code, tokenizer and weights on their way to the device, beside the tier.
 SERVER_MEMORY_BYTES = 16 * GIB
+# A tier next to a container's limit gets the container killed: this part of the limit stays free, as `check` wants it.
+_FREE_PART = 10
 
 # The Kubernetes Secret that holds the credentials of an object store.
 OBJECT_SECRET = "kv-object-store"  # noqa: S105  # a name, not a password
@@ -66,7 +68,12 @@ def shm_gib(parts: Parts) -> int:
 def memory_gib(parts: Parts) -> int:
     """Memory of the server's container in whole GiB: tiers (unless a cache server has them), /dev/shm and the rest."""
     tier = 0 if parts.cache_server is not None else parts.host_memory_bytes
-    return ceil_gib(tier + SHM_BASE_BYTES + SERVER_MEMORY_BYTES)
+    return _with_room(tier, SHM_BASE_BYTES + SERVER_MEMORY_BYTES)
+
+
+def _with_room(tier_bytes: int, base_bytes: int) -> int:
+    """A limit in whole GiB for a tier and a base, a tenth of it free of the tier."""
+    return max(ceil_gib(tier_bytes + base_bytes), ceil_gib(-(-tier_bytes * _FREE_PART // (_FREE_PART - 1))))
 
 
 def kubernetes_text(text: str, secrets: tuple[str, ...] = ()) -> str:
@@ -104,7 +111,7 @@ def secret_notes(parts: Parts) -> tuple[str, ...]:
         return ()
     names = " and ".join(f"`{name}=…`" for name in parts.secrets)
     return (
-        f"in the cluster these come from the Secret `{OBJECT_SECRET}`"
+        f"in the cluster, credentials come from the Secret `{OBJECT_SECRET}`"
         f"{'' if parts.required_secrets else ', which may be missing'}; "
         f"`kubectl create secret generic {OBJECT_SECRET} --from-env-file=FILE` makes it from a FILE with {names} on "
         "lines of their own",
@@ -119,23 +126,39 @@ def node_directory(
     return [volume], [{"name": name, "mountPath": path}]
 
 
+def cache_server_notes(parts: Parts) -> tuple[str, ...]:
+    """What to know of LMCache's server in a cluster."""
+    if parts.cache_server is None:
+        return ()
+    return (
+        "lmcache-server runs on every node and takes its memory there: narrow it to the nodes of the model by a "
+        "`nodeSelector` in its pod; it needs the RuntimeClass `nvidia`",
+    )
+
+
 def cache_server_manifest(parts: Parts) -> dict[str, Any]:
-    """LMCache's server on every node with GPUs, reached by its node's address."""
+    """LMCache's server on every node that takes it, tainted for GPUs or not, reached by its node's address."""
     process = parts.cache_server
     assert process is not None
     volumes, mounts = node_directory(parts.disk_path) if parts.disk_path else ([], [])
-    memory = f"{ceil_gib(parts.host_memory_bytes + SHM_BASE_BYTES)}Gi"
+    memory = f"{_with_room(parts.host_memory_bytes, SHM_BASE_BYTES)}Gi"
     container: dict[str, Any] = {
         "name": process.name,
         "image": process.image,
-        "command": list(process.argv),
+        "command": list(process.contained),
         "ports": [{"name": "clients", "containerPort": process.port, "hostPort": process.port}],
         "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}],
         "resources": {"requests": {"cpu": "4", "memory": memory}, "limits": {"memory": memory}},
     }
     if mounts:
         container["volumeMounts"] = mounts
-    pod: dict[str, Any] = {"runtimeClassName": "nvidia", "containers": [container]}
+    # It asks for no GPU of its own, so that nothing adds the toleration which the server's pod gets with its GPUs.
+    toleration = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+    pod: dict[str, Any] = {
+        "runtimeClassName": "nvidia",
+        "tolerations": [toleration],
+        "containers": [container],
+    }
     if volumes:
         pod["volumes"] = volumes
     labels = {"app": "lmcache-server"}
