@@ -357,3 +357,11 @@ def test_programs_of_lmcaches_images_are_called_where_they_are():
     server = yaml.safe_load(launch(backend="lmcache", target="helm").files["lmcache-server.yaml"])
     assert server["spec"]["template"]["spec"]["containers"][0]["command"][0] == "/opt/venv/bin/lmcache"
     assert "/opt/venv" not in launch(**inside).command
+
+
+@pytest.mark.parametrize("port", [5555, 8080])
+def test_a_port_of_lmcaches_server_is_not_free_on_the_same_host(port):
+    with pytest.raises(InputError, match=f"--port {port}") as caught:
+        launch(backend="lmcache", port=port)
+    assert "--port 8000" in caught.value.hint
+    launch(backend="lmcache", port=port, target="compose")

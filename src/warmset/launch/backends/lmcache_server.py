@@ -1,6 +1,6 @@
 """LMCache as a server of its own, with vLLM as its client (LMCacheMPConnector)."""
 
-from warmset.errors import Unsupported
+from warmset.errors import InputError, Unsupported
 from warmset.launch.amounts import in_gib
 from warmset.launch.backends.lmcache_inprocess import FOLDER, chunk_note, chunk_tokens, version_notes
 from warmset.launch.backends.vllm_server import hybrid_notes, surface_of, vllm_process
@@ -22,6 +22,7 @@ def parts(request: LaunchRequest) -> Parts:
     surface = surface_of(request)
     lmcache = request.lmcache or engine("lmcache")
     _check_pair(request, lmcache)
+    _check_port(request, lmcache)
     names = Surface(lmcache)
     in_pods = request.target in ("helm", "kserve")
     if in_pods and not lmcache.has_flag("--isolated-ipc"):
@@ -82,6 +83,16 @@ def _check_pair(request: LaunchRequest, lmcache: Engine) -> None:
         raise Unsupported(
             f"lmcache {lmcache.version} has no server that reads the KV layout of vLLM {request.engine.version}",
             hint=f"use `--lmcache {able[0]}` or newer",
+        )
+
+
+def _check_port(request: LaunchRequest, lmcache: Engine) -> None:
+    """Side by side in one shell, both servers cannot listen on the same port."""
+    taken = (lmcache.default("server_port"), lmcache.default("metrics_port"))
+    if request.target == "shell" and request.port in taken:
+        raise InputError(
+            f"`--port {request.port}` is one of LMCache's own on this host, {taken[0]} and {taken[1]}",
+            hint="choose another port, such as `--port 8000`",
         )
 
 
