@@ -20,7 +20,7 @@ from warmset.plan.make import make_plan
 from warmset.plan.record import Plan
 from warmset.plan.request import PlanRequest, choose_engine
 from warmset.plan.sessions import warm_sessions
-from warmset.plan.source import read_source
+from warmset.plan.source import log_text, metrics_text
 from warmset.servers import Engine
 from warmset.servers import engine as parse_engine
 from warmset.units import MIB, parse_bytes
@@ -109,7 +109,7 @@ def plan(
         trace: traffic of one replica (`path`, `format:path` or a Trace), which then decides the size; `reading` says
             how to read it. `within_points` are the percentage points below the reachable hit rate that are fine.
         gpus: devices in all; `tp` follows from it where it is not given.
-        metrics, log: a running server's `/metrics` (URL or file), its start-up log.
+        metrics, log: a running server's `/metrics` (URL or file), its start-up log; `-` is standard input.
         storage: lower tiers to consider, such as `"nvme-gen4"`.
         load_gbps: measured load speed in 10^9 bytes per second; prefill_tps: measured prefill in tokens per second.
         ram_price: price of one GiB of host memory.
@@ -149,8 +149,8 @@ def plan(
         engine=parse_engine(engine) if isinstance(engine, str) else engine,
         lmcache=lmcache_engine(lmcache),
         hbm_kv_bytes=_bytes(hbm_kv, "hbm_kv"),
-        metrics=None if metrics is None else read_source(str(metrics), "server's metrics"),
-        log=None if log is None else read_source(str(log), "server's start-up lines"),
+        metrics=None if metrics is None else metrics_text(str(metrics)),
+        log=None if log is None else log_text(str(log)),
         host_ram_bytes=_bytes(host_ram, "host_ram"),
         container_limit_bytes=_bytes(container_limit, "container_limit"),
         dev_shm_bytes=_bytes(shm, "shm"),

@@ -1,7 +1,10 @@
 """`warmset plan` as an operator and a script meet it."""
 
+import gzip
+import io
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -383,3 +386,88 @@ def test_a_bare_number_of_bytes_is_refused(warmset: Callable[..., Any], option: 
     assert f"`{option}` `1073741824` has no unit" in ran.err
     assert "`1073741824B`" in ran.err.split("hint: ")[1]
     assert warmset(*WORKED, "--sessions", 1, *budget, option, "1073741824B").code == 0
+
+
+_PAGE = b'vllm:cache_config_info{engine="0",block_size="16",num_gpu_blocks="14336",cache_dtype="auto"} 1.0\n'
+_LOG = b"INFO Available KV cache memory: 28.00 GiB\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [_PAGE, gzip.compress(_PAGE), _PAGE.decode().encode("utf-16"), b"\xef\xbb\xbf" + _PAGE],
+    ids=["plain", "gzip", "utf-16", "with a mark"],
+)
+@pytest.mark.parametrize("place", ["file", "stdin"])
+def test_pages_are_read_as_measure_reads_them(
+    valid: Callable[..., Any],
+    warmset: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    content: bytes,
+    place: str,
+) -> None:
+    file = tmp_path / "page.prom"
+    file.write_bytes(content)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    device = valid(*WORKED, "--sessions", 20, "--metrics", file if place == "file" else "-")["device"]
+    assert (device["source"], device["kv_budget_bytes"]) == ("metrics", 28 * GIB)
+    assert "cannot be read" not in warmset("measure", file).err
+
+
+def test_a_log_comes_from_standard_input(valid: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(_LOG)))
+    device = valid(*WORKED, "--sessions", 20, "--log", "-")["device"]
+    assert (device["source"], device["kv_budget_bytes"]) == ("log", 28 * GIB)
+
+
+@pytest.mark.parametrize("option", ["--metrics", "--log"])
+@pytest.mark.parametrize("content", [b"", b"\0\xff\0", b"nothing of use\n"])
+def test_standard_input_without_words_is_refused(
+    warmset: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, option: str, content: bytes
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    ran = warmset(*WORKED, "--sessions", 20, option, "-")
+    assert (ran.code, ran.out) == (2, "")
+    assert "\n\nhint: " in ran.err
+
+
+def _damaged() -> bytes:
+    damaged = bytearray(gzip.compress(_PAGE * 5000))
+    damaged[30] ^= 0xFF
+    damaged[31] ^= 0xFF
+    return bytes(damaged)
+
+
+@pytest.mark.parametrize(
+    "words", [("measure",), (*WORKED, "--sessions", 20, "--metrics")], ids=lambda w: w[0]
+)
+@pytest.mark.parametrize("content", [gzip.compress(_PAGE)[:40], _damaged()], ids=["cut short", "changed"])
+def test_damaged_pages_are_refused(
+    warmset: Callable[..., Any], tmp_path: Path, words: tuple[object, ...], content: bytes
+) -> None:
+    file = tmp_path / "page.prom.gz"
+    file.write_bytes(content)
+    ran = warmset(*words, file)
+    assert (ran.code, ran.out) == (2, "")
+    assert "damaged gzip" in ran.err
+
+
+def test_a_page_that_swells_is_refused(warmset: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "page.prom.gz"
+    file.write_bytes(gzip.compress(b"# \n" * 25_000_000, compresslevel=1))
+    assert file.stat().st_size < 2**20
+    ran = warmset(*WORKED, "--sessions", 20, "--metrics", file)
+    assert (ran.code, ran.out) == (2, "")
+    assert "larger than 64 MiB" in ran.err
+
+
+def test_one_server_is_asked_as_measure_asks_it(warmset: Callable[..., Any]) -> None:
+    asked = (*WORKED, "--sessions", 20, "--metrics")
+    for address in ("localhost:1", "127.0.0.1:1/metrics", "http://127.0.0.1:1"):
+        ran = warmset(*asked, address)
+        assert ran.code == 2
+        assert ":1/metrics" in ran.err
+    ran = warmset(*asked, "10.0.0.1:8000,10.0.0.2:8000")
+    assert ran.code == 2
+    assert "names 2 servers" in ran.err
+    assert "one replica" in ran.err.split("hint: ")[1]

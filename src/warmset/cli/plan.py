@@ -57,9 +57,11 @@ _TRAFFIC = [
 ]
 _POOL = [
     click.option(
-        "--metrics", metavar="URL|FILE", help="A running server's /metrics: its own words about its pool."
+        "--metrics",
+        metavar="URL|FILE",
+        help="A server's /metrics, running or saved (plain or .gz; - is stdin).",
     ),
-    click.option("--log", metavar="FILE", help="A server's start-up log: its own words about its pool."),
+    click.option("--log", metavar="FILE", help="A server's start-up log (- is stdin)."),
     click.option("--kv-cache-tokens", type=TOKENS, help="KV cache size as the server logs it."),
     click.option("--hbm-kv", type=BYTES, help="Device memory for KV cache, all ranks of one replica."),
     click.option(

@@ -1,9 +1,7 @@
 """Where snapshots come from: saved files, a running server, or a fleet in one sweep."""
 
 import asyncio
-import codecs
-import gzip
-import io
+import os.path
 import re
 import socket
 import time
@@ -15,14 +13,13 @@ from urllib.parse import urlsplit
 from warmset.addresses import is_http, without_credentials
 from warmset.errors import InputError
 from warmset.meters.http import MAX_CONNECTIONS, Access, client, fetch
+from warmset.meters.pages import read_page
 from warmset.meters.snapshot import Snapshot, merge, scrape
 from warmset.opening import open_input
 
 if TYPE_CHECKING:
     import httpx
 
-# A file may hold the pages of a whole fleet; a single server's page is bounded in http.py.
-MAX_FILE_BYTES = 512 * 2**20
 _MAX_TARGETS = 4 * 2**20
 # Characters of fetched pages that wait to be read.
 _MOST_HELD = 2**28
@@ -35,49 +32,12 @@ def is_address(text: str) -> bool:
     """
     if text.startswith(("http://", "https://", "dns:")):
         return True
-    return not Path(text).exists() and all(_HOST_PORT.fullmatch(part.strip()) for part in text.split(","))
+    return not os.path.exists(text) and all(_HOST_PORT.fullmatch(part.strip()) for part in text.split(","))
 
 
 def read_file(path: str) -> Snapshot:
     """A saved page of metrics, plain or gzip. Raises InputError where it is missing, too large or no such page."""
-    try:
-        with open_input(path) as stream:
-            raw = stream.read(MAX_FILE_BYTES + 1)
-    except IsADirectoryError:
-        raise InputError(
-            f"`{path}` is a directory", hint="give a page saved by `warmset snapshot URL > FILE`"
-        ) from None
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(
-            f"`{without_credentials(path)}` cannot be read: {reason}",
-            hint="save a page first: `warmset snapshot http://localhost:8000 > before.prom`",
-        ) from None
-    if raw[:2] == b"\x1f\x8b":
-        try:
-            with gzip.GzipFile(fileobj=io.BytesIO(raw)) as stream:
-                raw = stream.read(MAX_FILE_BYTES + 1)
-        except (OSError, EOFError) as error:
-            raise InputError(f"`{path}` is damaged gzip: {error}", hint="save the page again") from None
-    if len(raw) > MAX_FILE_BYTES:
-        raise InputError(
-            f"`{path}` is larger than {MAX_FILE_BYTES // 2**20} MiB",
-            hint="save the metrics of fewer servers per file",
-        )
-    if not raw.strip():
-        raise InputError(
-            f"`{path}` is empty", hint="the server was not up when the page was saved; save it again"
-        )
-    # PowerShell's `>` writes UTF-16.
-    wide = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    try:
-        text = raw.decode("utf-16" if wide else "utf-8")
-    except UnicodeDecodeError:
-        raise InputError(
-            f"`{path}` is not text", hint="save a page with `warmset snapshot URL > FILE`"
-        ) from None
-    del raw  # as large as the text
-    snapshot = scrape(text, source=path)
+    snapshot = scrape(read_page(path), source=path)
     if not snapshot.samples:
         raise InputError(
             f"`{path}` holds no metrics of vLLM, SGLang or LMCache",
