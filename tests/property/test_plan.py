@@ -97,6 +97,8 @@ def test_sizes_add_up(asked: dict[str, Any]) -> None:
     if plan is None:
         return
     tier = plan.tier
+    said = (*plan.decision.reasons, *plan.decision.fixes, *plan.notes, *plan.assumptions, *tier.conversions)
+    assert not [words for words in said if " 0.0 GiB" in f" {words}"]
     assert tier.exclusive_bytes <= tier.inclusive_bytes
     assert tier.inclusive_bytes >= tier.warm_set_bytes
     assert tier.allocated_bytes <= max(tier.host_memory_bytes, tier.recommended_bytes)

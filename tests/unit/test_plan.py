@@ -72,6 +72,14 @@ def test_sglang_keeps_no_block(version: str) -> None:
     assert (one.decision.verdict, one.device.max_context_tokens) == ("leave_off", 8192)
 
 
+def test_sglangs_tokens_are_slots() -> None:
+    """A pool of 8,191 slots holds no session of 8,192 tokens; vLLM's count is rounded down from whole blocks."""
+    asked = {"sessions": 1, "kv_cache_tokens": 8191}
+    assert plan(engine=engine("sglang"), **asked).decision.verdict == "does_not_fit"
+    assert plan(engine=engine("sglang"), **{**asked, "kv_cache_tokens": 8192}).decision.verdict == "leave_off"
+    assert plan(engine=engine("vllm"), **asked).device.kv_budget_bytes == GIB
+
+
 def test_uneven_pipeline_ranks_waste_memory_and_not_the_servers_block() -> None:
     """33 layers on two ranks: the one with 17 fills 14 GiB with 14 GiB // (17 × 64 KiB) = 13,492 blocks."""
     deep = uniform(33, 8, 128)

@@ -32,12 +32,14 @@ def budget(
 ) -> Budget:
     """The KV budget of one replica; see `PlanRequest` for the sources."""
     if words is not None:
-        kv_bytes, notes = _from_words(request, footprint, words)
+        kv_bytes, notes = _from_words(request, footprint, server, words)
         source = "metrics" if request.metrics is not None else "log"
         device = _device(request, footprint, kv_bytes, server, gpu)
         return Budget(replace(device, source=source), (), (*words.notes, *notes))  # type: ignore[arg-type]
     if request.kv_cache_tokens is not None:
-        kv_bytes, notes = _from_tokens(request, footprint, request.kv_cache_tokens, request.max_model_len)
+        kv_bytes, notes = _from_tokens(
+            request, footprint, server, request.kv_cache_tokens, request.max_model_len
+        )
         return Budget(
             replace(_device(request, footprint, kv_bytes, server, gpu), source="kv_cache_tokens"),
             (f"the device pool is what a server logged as {format_tokens(request.kv_cache_tokens)}",),
@@ -107,7 +109,7 @@ def longest_context(footprint: Footprint, usable_blocks: int) -> int:
 
 
 def _from_words(
-    request: PlanRequest, footprint: Footprint, words: ServerWords
+    request: PlanRequest, footprint: Footprint, server: Engine, words: ServerWords
 ) -> tuple[int, tuple[str, ...]]:
     notes: list[str] = []
     if words.engines > 1 and request.dp not in (1, words.engines):
@@ -135,17 +137,19 @@ def _from_words(
             "the server's words hold no pool size", hint="scrape it once it has started, or give `--hbm-kv`"
         )
     kv_bytes, more = _from_tokens(
-        request, footprint, words.tokens, request.max_model_len or words.max_model_len
+        request, footprint, server, words.tokens, request.max_model_len or words.max_model_len
     )
     return kv_bytes, (*notes, *more)
 
 
 def _from_tokens(
-    request: PlanRequest, footprint: Footprint, tokens: int, max_model_len: int | None
+    request: PlanRequest, footprint: Footprint, server: Engine, tokens: int, max_model_len: int | None
 ) -> tuple[int, tuple[str, ...]]:
     """The inverse of the server's own `KV cache size: N tokens`, which it derives from its maximum context."""
     if len(footprint.tables) == 1 and footprint.tables[0].first.is_full:
-        # One table of growing blocks: the server counts every block, its own null block too.
+        if server.server == "sglang" and footprint.pool_bytes_per_token is not None:
+            return int(tokens * footprint.pool_bytes_per_token), ()  # its tokens are slots
+        # One table of growing blocks: vLLM counts them all, its own one too, and rounds down.
         blocks = -(-tokens // footprint.block_tokens)
         return blocks * footprint.pool_bytes_per_block, ()
     context = max_model_len or request.geometry.max_context_tokens

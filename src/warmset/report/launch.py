@@ -4,7 +4,7 @@ from typing import Any
 
 from warmset.launch import Launch
 from warmset.report.document import Bullets, Code, Document, Facts, Line, Section, Table
-from warmset.units import format_gib
+from warmset.units import format_size
 
 
 def next_steps(launch: Launch | None) -> list[dict[str, str]]:
@@ -69,7 +69,7 @@ def document(launch: Launch) -> Document:
     sections.append(next_section(launch))
     return Document(
         Line(
-            f"{request.served_model} on {request.engine}, {request.backend} tier of {format_gib(request.tier_bytes)} "
+            f"{request.served_model} on {request.engine}, {request.backend} tier of {format_size(request.tier_bytes)} "
             "per replica",
             "strong",
         ),
@@ -82,10 +82,10 @@ def _host_memory(launch: Launch) -> Facts:
     rows = [
         (
             "memory",
-            format_gib(launch.host_memory_bytes),
+            format_size(launch.host_memory_bytes),
             f"the tiers of all {replicas} replicas" if replicas > 1 else "",
         )
     ]
     if launch.shm_bytes:
-        rows.append(("of it in /dev/shm", format_gib(launch.shm_bytes), ""))
+        rows.append(("of it in /dev/shm", format_size(launch.shm_bytes), ""))
     return Facts(tuple(rows))

@@ -15,7 +15,7 @@ from warmset.units import (
     format_count,
     format_counted,
     format_duration,
-    format_gib,
+    format_size,
     format_tokens,
 )
 
@@ -78,7 +78,7 @@ def stats_document(url: str, stats: StoreStats) -> Document:
     free = (
         "the store does not say"
         if stats.capacity.free_bytes is None
-        else format_gib(stats.capacity.free_bytes)
+        else format_size(stats.capacity.free_bytes)
     )
     facts = [
         ("objects", format_count(stats.objects), ""),

@@ -16,7 +16,7 @@ from warmset.launch.backends.vllm_server import IMAGE, hash_seed, hybrid_notes, 
 from warmset.launch.parts import SECRET, Parts
 from warmset.launch.request import LaunchRequest
 from warmset.launch.surface import refuse
-from warmset.units import format_gib
+from warmset.units import format_size
 
 SPEC = "TieringOffloadingSpec"
 # A store below the host tier that is not several times as large holds little that the host does not.
@@ -88,11 +88,11 @@ def warmset_parts(request: LaunchRequest) -> Parts:
     if request.disk_bytes is None:
         notes.append(
             f"no `--disk-size` was given: the store is bounded at {_STORE_TO_HOST} × the host tier, "
-            f"{format_gib(per_replica)}"
+            f"{format_size(per_replica)}"
         )
     if request.dp > 1:
         notes.append(
-            f"all {request.dp} replicas share the store: `capacity_bytes` is {request.dp} × {format_gib(per_replica)}"
+            f"all {request.dp} replicas share the store: `capacity_bytes` is {request.dp} × {format_size(per_replica)}"
         )
     if url is None:
         return _parts(request, tier, tuple(notes), disk_path=request.disk_path)
