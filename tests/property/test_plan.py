@@ -125,3 +125,27 @@ def test_uniform_models_follow_the_two_rules(sessions: int, blocks: int, budget_
     assert plan.demand.warm_set_bytes == plan.demand.device_bytes == warm
     assert abs(plan.tier.inclusive_bytes - warm * 1.15) <= 1 + warm * 1e-12
     assert abs(plan.tier.exclusive_bytes - max(0, warm - budget_gib * GIB) * 1.15) <= 1 + warm * 1e-12
+
+
+@QUICK
+@given(questions(), st.integers(1, 60), st.integers(-3, 3), st.floats(0, 1), st.floats(0, 1))
+def test_what_the_edge_lacks_is_what_it_needs(
+    asked: dict[str, Any], sessions: int, blocks: int, part: float, shared: float
+) -> None:
+    """Within blocks of the budget: the bytes that the answer asks for are those with which the last session fits."""
+    asked |= {"sessions": sessions, "shared_prefix_tokens": int(shared * asked["context_tokens"])}
+    ample = answer({**asked, "hbm_kv_bytes": 2**50})
+    if ample is None:
+        return
+    block = ample.device.bytes_per_block
+    budget = max(1, ample.demand.device_bytes + blocks * block + int(part * block))
+    plan = answer({**asked, "hbm_kv_bytes": budget})
+    assert plan is not None
+    own = any("more on the device would hold" in reason for reason in plan.decision.reasons)
+    assert own == (plan.decision.verdict == "leave_off" and plan.device.sessions < sessions)
+    if own:
+        # A byte for each rank: their shares are whole.
+        lacks = block - budget % block + plan.ranks
+        full = answer({**asked, "hbm_kv_bytes": budget + lacks})
+        assert full is not None
+        assert full.device.sessions >= sessions
