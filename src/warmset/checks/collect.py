@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 MAX_FILES = 20_000
 _SHELL = frozenset((".sh", ".bash", ".zsh", ".ps1", ".bat", ".cmd"))
 _SUFFIXES = _SHELL | {".yaml", ".yml", ".json", ".env", ".service", ".log", ".dockerfile"}
+# Variables that a server, its cache or what they stand on reads, rightly spelt or not.
+_OF_SERVER = re.compile(
+    r"(?i)v?llm|lm-?_?cache|lmch?ache|lmcahce|sglang|^sgl_|mooncake|nixl|^dyn_|python_?hash|torch|cuda|hip_|nccl|"
+    r"^hf_|hugging|^prometheus_|^ray_|^ucx_|offload|model"
+)
 _SKIPPED = frozenset((".git", "node_modules", ".venv", "venv", "__pycache__", ".terraform"))
 
 
@@ -109,7 +114,9 @@ def _read_path(path: str, seen: set[str], notes: list[str], *, skip_others: bool
             continue
         seen.add(real)
         try:
-            yield read(_open(file))
+            parsed = read(_open(file))
+            parsed.optional = folder or skip_others
+            yield parsed
         except InputError as error:
             if not (folder or skip_others):
                 raise
@@ -162,6 +169,10 @@ def _log(source: Source) -> Parsed:
     parsed.log = read_log(source)
     if parsed.log.launch is not None:
         parsed.launches = [parsed.log.launch]
+    if parsed.log.of_server and not parsed.log.started:
+        parsed.notes.append(
+            f"`{source.name}` has no start-up line: it tells neither version nor pool, only what went wrong"
+        )
     return parsed
 
 
@@ -216,7 +227,7 @@ def link(parsed: list[Parsed], notes: list[str], named: Sequence[Log] = ()) -> I
                 continue
             launches.append(_with_env(launch, p, maps, env_files, used))
         notes.extend(p.notes)
-    launches += [_env_only(p) for p in env_files if id(p) not in used and p.env]
+    launches += [_env_only(p) for p in env_files if id(p) not in used and any(map(_OF_SERVER.search, p.env))]
     if len(logs) == 1 and logs[0].version is not None:
         launches = [
             launch.with_(

@@ -18,8 +18,7 @@ from warmset.checks.findings import (
 from warmset.checks.inputs.parsed import Parsed
 from warmset.checks.record import ServerLaunch
 from warmset.checks.rules import RULES
-from warmset.checks.text import Place, Source, Word
-from warmset.errors import InputError
+from warmset.checks.text import NothingToCheck, Place, Source, Word
 
 _COMMENT = re.compile(
     r"#\s*warmset:\s*ignore(?P<file>-file)?\[(?P<rules>[a-z0-9\-,\s]*)\]\s*(?P<reason>.*?)\s*$"
@@ -27,15 +26,12 @@ _COMMENT = re.compile(
 
 
 def run(inputs: Inputs, facts: Facts | None = None, rules: Iterable[Rule] = RULES) -> CheckResult:
-    """Check everything that was read. Raises InputError where there is nothing to check."""
+    """Check everything that was read. Raises NothingToCheck where nothing is, as in a named log of another program."""
     facts = facts or Facts()
     chosen = tuple(rules)
     launches = inputs.launches or _stand_in(inputs)
     if not launches:
-        raise InputError(
-            "nothing to check: no server is started, configured or logged in the input",
-            hint="give a command behind `--`, or a script, manifest, values file, env file or log",
-        )
+        raise _nothing(inputs)
     findings: list[Finding] = []
     missing: dict[tuple[str, str, str], NotChecked] = {}
     assumed: list[Assumed] = []
@@ -56,6 +52,7 @@ def run(inputs: Inputs, facts: Facts | None = None, rules: Iterable[Rule] = RULE
                     key = (rule.name, answer.fact, place.file)
                     missing.setdefault(key, NotChecked(rule.name, answer.fact, answer.message, place))
     findings += [finding for parsed in inputs.lone_logs for finding in _alone(parsed, facts, chosen)]
+    notes += _other_logs(inputs, {finding.place.file for finding in findings})
     kept, suppressed = _suppress(_unique(findings), inputs, launches)
     return CheckResult(
         tuple(sorted(kept, key=_order)),
@@ -68,6 +65,32 @@ def run(inputs: Inputs, facts: Facts | None = None, rules: Iterable[Rule] = RULE
         tuple(dict.fromkeys(notes)),
         tuple((p.source.name, p.kind) for p in inputs.parsed),
     )
+
+
+def _nothing(inputs: Inputs) -> NothingToCheck:
+    names = [f"`{p.source.name}`" for p in inputs.parsed]
+    more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+    where = f" in {', '.join(names[:3])}{more}" if names else ""
+    return NothingToCheck(
+        f"nothing to check{where}: no server is started, configured or logged there",
+        hint="give a command behind `--`, or a script, manifest, values file, env file or log",
+    )
+
+
+def _other_logs(inputs: Inputs, found_in: set[str]) -> list[str]:
+    """Notes about logs of other programs in a directory. Raises NothingToCheck for one that was named."""
+    logs = [(p, p.log) for p in inputs.parsed if p.log is not None]
+    others = [p for p, log in logs if not log.of_server and p.source.name not in found_in]
+    named = next((p for p in others if not p.optional), None)
+    if named is not None:
+        raise NothingToCheck(
+            f"nothing to check in `{named.source.name}`: no line is one of vLLM, SGLang, LMCache or Mooncake",
+            hint="give the server's own log, from its start: `kubectl logs POD > server.log`",
+        )
+    judged = inputs.launches or inputs.lmcache or inputs.mooncake or inputs.queries
+    if not judged and len(others) == len(logs):
+        raise _nothing(inputs)
+    return [f"passed over: no line of `{p.source.name}` is one of a known server" for p in others]
 
 
 def _alone(parsed: Parsed, facts: Facts, rules: tuple[Rule, ...]) -> list[Finding]:

@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 from warmset.checks.inputs.parsed import Parsed
 from warmset.checks.record import Flag, Server, ServerLaunch
-from warmset.checks.text import Source, Word
+from warmset.checks.text import NothingToCheck, Source, Word
 from warmset.errors import InputError
 from warmset.meters import Snapshot, scrape
 
@@ -38,6 +38,11 @@ def ask(url: str) -> Parsed:
 def read_page(page: str, name: str, models: tuple[str, ...] = ()) -> Parsed:
     """What a page of metrics says about the configuration behind it."""
     snapshot = scrape(page, source=name)
+    if not snapshot.samples:
+        raise NothingToCheck(
+            f"nothing to check: `{name}` serves no metrics of vLLM, SGLang or LMCache",
+            hint="check the port, and give the server itself; SGLang needs `--enable-metrics`",
+        )
     source = Source(name, page)
     parsed = Parsed(source, "running")
     parsed.snapshot = snapshot

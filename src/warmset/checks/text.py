@@ -68,8 +68,12 @@ class Source:
         return Text(self.text, self, 0)
 
 
+class NothingToCheck(InputError):
+    """No server is started, configured or logged in an input, or in all of them."""
+
+
 def read_source(name: str, data: bytes) -> Source:
-    """Decode one input. Raises InputError for binary data and for more than MAX_FILE_BYTES."""
+    """Decode one input. Raises InputError for binary data, for more than MAX_FILE_BYTES, and where there is no text."""
     if len(data) > MAX_FILE_BYTES:
         raise InputError(
             f"`{name}` is larger than {MAX_FILE_BYTES >> 20} MiB",
@@ -83,6 +87,11 @@ def read_source(name: str, data: bytes) -> Source:
         raise InputError(
             f"`{name}` is not UTF-8 text (byte {error.start})", hint="save the file as UTF-8"
         ) from None
+    if not text.strip():
+        raise NothingToCheck(
+            f"nothing to check in `{name}`: it is empty",
+            hint="give what starts or configures the server, or its log: `kubectl logs POD > server.log`",
+        )
     return Source(name, text)
 
 

@@ -118,6 +118,7 @@ def command(
     from warmset.checks.collect import collect
     from warmset.checks.inputs.shellfile import read_command
     from warmset.checks.running import ask
+    from warmset.checks.text import NothingToCheck
 
     given: tuple[str, ...] = ctx.meta["warmset.command"]
     parsed = [read_command(given)] if given else []
@@ -133,10 +134,13 @@ def command(
         host_ram, gpus, _engine(engine), _engine(f"lmcache@{lmcache}") if lmcache is not None else None
     )
     inputs = collect(paths, stdin, parsed, logs=logs, skip_others=skip_others)
-    if skip_others and not (inputs.launches or inputs.logs or inputs.queries or inputs.lmcache):
+    try:
+        result = run(inputs, facts)
+    except NothingToCheck:
+        if not skip_others:
+            raise
         talk("nothing to check", quiet=quiet)
         return
-    result = run(inputs, facts)
     if fix:
         from warmset.checks.fix import diff
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from warmset.checks.record import Flag, ServerLaunch
 from warmset.checks.text import Source, Text, Word
@@ -19,12 +20,26 @@ _VERSION = re.compile(r"(?:vLLM API server version|LLM engine \(v|vLLM version:?
 _ARGS = re.compile(r"non-default args: (\{.*\})")
 _POOL_TOKENS = re.compile(r"GPU KV cache size: ([\d,]+) tokens")
 _POOL_BYTES = re.compile(r"Available KV cache memory: ([\d.]+) GiB")
+# What a server says at its start, and what only a server or its cache says, in small letters.
+_AT_START = (
+    "server_args=", "serverargs(", "max_total_num_tokens", "kv cache is allocated", "lmcache config",
+    "created mmap file", "starting vllm", "llm engine (v",
+)  # fmt: skip
+_OF_SERVER = (
+    "vllm", "sglang", "lmcache", "mooncake", "nixl", "hicache", "kvbm", "enginecore", "prefix cach", "#new-token",
+    "#cached-token", "host pool", "device pool", "host memory", "pin budget", "cpu tensors", "offloader",
+)  # fmt: skip
+_KV = re.compile(r"(?<![a-z])kv(?![a-z])")
+_VLLM_LINE = re.compile(
+    r"^(?:\(\w[^)\n]*\) )?(?:info|warning|error|debug|critical) \d\d-\d\d \d\d:\d\d:\d\d \[[\w./]+\.py:\d+\]",
+    re.MULTILINE,
+)
 _REQUEST = re.compile(r"(?i)\breq(?:uest)?[ _]?id:? ?([\w.\-]+)(.*)")
 _RANK = re.compile(r"(?:TP|rank)[ =:]?(\d+)")
 
 
 # A line longer than this is no line of a server; what is beyond it is not searched.
-_LONG = re.compile(r"([^\n]{4000})([^\n]+)")
+_LONG = re.compile(r"^([^\n]{4000})([^\n]+)", re.MULTILINE)
 _MOST_LINES = 500
 
 
@@ -33,7 +48,7 @@ def _cut(match: "re.Match[str]") -> str:
     return match[1] + "\n" * len(match[2])
 
 
-@dataclass(slots=True)
+@dataclass
 class Log:
     """A log and what it states; every figure comes with the word that states it."""
 
@@ -50,6 +65,26 @@ class Log:
         """The first match, with its place."""
         match = pattern.search(self.short)
         return None if match is None else (match, self.word(match.start(), match.end()))
+
+    @cached_property
+    def _small(self) -> str:
+        return self.short.lower()
+
+    @property
+    def started(self) -> bool:
+        """Whether it holds a part of what a server says at its start."""
+        stated = (self.version, self.pool_tokens, self.pool_bytes_per_rank, self.launch)
+        return any(s is not None for s in stated) or any(text in self._small for text in _AT_START)
+
+    @property
+    def of_server(self) -> bool:
+        """Whether a line is one of a known server or cache."""
+        return (
+            self.started
+            or any(text in self._small for text in _OF_SERVER)
+            or _KV.search(self._small) is not None
+            or _VLLM_LINE.search(self._small) is not None
+        )
 
     def word(self, start: int, end: int) -> Word:
         """A part of the log as a word."""

@@ -25,3 +25,4 @@ class Parsed:
     log: Log | None = None
     snapshot: Snapshot | None = None
     notes: list[str] = field(default_factory=list)
+    optional: bool = False  # met in a directory: it may be no input at all

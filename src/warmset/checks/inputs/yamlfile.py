@@ -1,5 +1,7 @@
 """YAML and JSON files: decides what each document is and hands it to the reader of that kind."""
 
+import re
+
 from warmset.checks.inputs.compose import compose_launches
 from warmset.checks.inputs.helm import chart_launches, runtime_launches
 from warmset.checks.inputs.kserve import kserve_launches
@@ -16,6 +18,9 @@ from warmset.checks.inputs.settings import (
 from warmset.checks.text import Source
 from warmset.checks.tree import Node, documents
 from warmset.errors import InputError
+
+# Names of these servers have a colon, and so have the series that are recorded from them.
+_METRIC = re.compile(r"(vllm|sglang|lmcache)\w*:|:\w*(vllm|sglang|lmcache)")
 
 
 def read_yaml(source: Source) -> Parsed:
@@ -112,5 +117,5 @@ def _queries(parsed: Parsed, root: Node) -> None:
         return
     for _, node in root.walk():
         for key, value in node.pairs:
-            if key.value in ("expr", "query") and value.kind == "scalar" and ":" in value.value:
+            if key.value in ("expr", "query") and value.kind == "scalar" and _METRIC.search(value.value):
                 parsed.queries.append(value.word)
