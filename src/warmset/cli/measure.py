@@ -291,12 +291,12 @@ def _lines(path: Path) -> Iterator[str]:
         # One character that was cut in the middle, or a prompt in another encoding, is no reason to lose the log; and a
         # log that was emptied while the server wrote it begins with zeros.
         with TextIOWrapper(open_input(path), encoding="utf-8", errors="replace") as stream:
-            read, begun, zeros = 0, False, True
+            read, begun, empty = 0, False, True
             while line := stream.readline(_MAX_LINE):
                 read += len(line)
-                if zeros:
-                    line = line.lstrip("\0")
-                    zeros = not line
+                if empty:
+                    line = line.lstrip("\0\ufeff \t\r\n")
+                    empty = not line
                 if "\0" in line:
                     raise InputError(f"log `{path}` is binary", hint=_TEXT_HINT)
                 if read > _MAX_LOG:
@@ -304,9 +304,15 @@ def _lines(path: Path) -> Iterator[str]:
                         f"log `{path}` is larger than {_MAX_LOG // 2**20} MiB",
                         hint="give its beginning, such as `head -n 100000 server.log`",
                     )
+                if empty:
+                    continue
                 if not begun:
                     yield line
                 begun = not line.endswith("\n")
+            if empty:
+                raise InputError(
+                    f"log `{path}` is empty", hint="give the server's log file, or leave `--log` out"
+                )
     except OSError as error:
         raise InputError(
             f"log `{path}` cannot be read: {error.strerror}", hint="give the server's log file"
