@@ -44,11 +44,14 @@ _COMMANDS = {
     ("trace", "info", "mooncake:PIPE"): gzip.compress(TRACE),
     ("plan", "llama-3.1-8b", "--hbm-kv", "1", "--trace", "PIPE"): TRACE,
 }
-_NOT_READ = {
-    ("measure", "FILE", "--baseline", "PIPE"): "baseline",
-    ("snapshot", "--targets", "PIPE"): "",
-    ("watch", "--targets", "PIPE"): "",
-}
+_MORE = [
+    ("measure", "FILE", "--baseline", "PIPE"),
+    ("snapshot", "--targets", "PIPE"),
+    ("watch", "--targets", "PIPE"),
+    ("measure", "http://127.0.0.1:9", "--token-file", "PIPE"),
+    ("measure", "http://127.0.0.1:9", "--basic-auth-file", "PIPE"),
+    ("tier", "verify", "file:///tmp", "--key-file", "PIPE"),
+]
 
 
 @contextmanager
@@ -79,7 +82,7 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
     return pipe, page
 
 
-@pytest.mark.parametrize("words", [*_COMMANDS, *_NOT_READ], ids=" ".join)
+@pytest.mark.parametrize("words", [*_COMMANDS, *_MORE], ids=" ".join)
 def test_nobody_writes(
     warmset: Callable[..., Any],
     places: tuple[Path, Path],

@@ -5,11 +5,13 @@ import os
 import ssl
 import zlib
 from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warmset.addresses import without_credentials
 from warmset.errors import InputError
+from warmset.opening import open_input
 
 if TYPE_CHECKING:
     import httpx
@@ -226,7 +228,7 @@ def _secret(file: Path | None, variable: str) -> str | None:
     if file is None:
         return _sendable(os.environ.get(variable, "").strip(), variable) or None
     try:
-        with file.open(encoding="utf-8") as stream:
+        with TextIOWrapper(open_input(file), encoding="utf-8") as stream:
             text = stream.read(_MAX_SECRET + 1).strip()
     except OSError as error:
         raise InputError(

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from warmset.errors import InputError
+from warmset.opening import open_input
 from warmset.tiers.encrypt import KEY_BYTES
 
 _MAX_FILE_BYTES = 4096
@@ -40,7 +41,7 @@ def read_key(file: str | Path | None = None, variable: str | None = None) -> byt
     if file is not None:
         where = f"key file `{file}`"
         try:
-            with Path(file).open("rb") as stream:
+            with open_input(file) as stream:
                 data = stream.read(_MAX_FILE_BYTES)
         except (OSError, ValueError) as error:
             raise InputError(f"{where}: {getattr(error, 'strerror', None) or error}", hint=_HINT) from None
