@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -94,6 +96,7 @@ def running(server: VllmServer, log: Path, *, timeout_seconds: float = START_SEC
     with command(server.command(port), log, environment=_environment(server.environment)) as process:
         url = f"http://127.0.0.1:{port}"
         wait_until_ready(f"{url}/health", process, log, timeout_seconds)
+        _check_own(url, server, log)
         yield Running(url, "lab", log, lambda: process.poll() is None)
 
 
@@ -137,10 +140,30 @@ def wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path, time
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """A port that nobody listens on now, below those that the system deals out: a server takes some seconds to bind
+    its port, and until then another program must not get it by chance."""
+    low = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    quiet = range(max(10_000, low - 10_000), low)
+    for port in random.sample(quiet, min(len(quiet), 100)):
+        if _is_free(port):
+            return port
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def _check_own(url: str, server: VllmServer, log: Path) -> None:
+    """InputError if it is another server that answers: one that took the port while ours was starting."""
+    options = dict(pairwise(server.arguments))
+    headers = {"Authorization": f"Bearer {options['--api-key']}"} if "--api-key" in options else {}
+    with suppress(httpx.HTTPError, ValueError, LookupError, TypeError):
+        answer = httpx.get(f"{url}/v1/models", headers=headers, timeout=30.0, trust_env=False)
+        if answer.json()["data"][0]["root"] == str(server.model):
+            return
+    raise InputError(
+        f"another program answers at `{url}`: it took the port while the server was starting",
+        hint=f"run it again; the server's log is `{log}`",
+    )
 
 
 def failure_in(log: Path) -> str:
