@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from warmset.geometry.catalogue import CatalogueEntry, entries, find, names
+from warmset.geometry.catalogue import CatalogueEntry, entries, find, hub_id, ids_to_choose, names
 
 ROWS = entries()
 
@@ -132,3 +132,48 @@ def test_trimmed_configs_give_the_geometry_of_the_full_ones(path: Path) -> None:
         if full[key] is None:
             del full[key], ours[key]
     assert ours == full
+
+
+@pytest.mark.parametrize("name", [n for n in names() if "/" not in n])
+def test_a_command_serves_the_model_that_was_named_or_says_that_its_id_is_unknown(name: str) -> None:
+    from warmset import api
+
+    written = api.launch(name, tier="100GiB")
+    served = written.argv[2]
+    unknown = [note for note in written.notes if "Hub id of exactly that model is not known" in note]
+    if "/" in served:
+        assert served.rpartition("/")[2].lower() == name
+        assert unknown == []
+    else:
+        assert served == name
+        assert len(unknown) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "served"),
+    [
+        ("llama-3.1-8b", "meta-llama/Llama-3.1-8B"),
+        ("Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-8B-Instruct"),
+        ("deepseek-v3.1", "deepseek-ai/DeepSeek-V3.1"),
+        ("qwq-32b", "Qwen/QwQ-32B"),
+        ("deepseek-r1-distill-llama-70b", "deepseek-ai/DeepSeek-R1-Distill-Llama-70B"),
+        ("glm-4.7", "zai-org/GLM-4.7"),
+        ("kimi-k2.5", "moonshotai/Kimi-K2.5"),
+        ("minimax-m2", "MiniMaxAI/MiniMax-M2"),
+        ("gemma-4-31b-it", "google/gemma-4-31B-it"),
+        ("deepseek-ai/DeepSeek-R1-0528", "deepseek-ai/DeepSeek-R1-0528"),
+        ("qwen3-coder-30b-a3b", "qwen3-coder-30b-a3b"),
+        ("mistral-small-3.1", "mistral-small-3.1"),
+        ("no-such-model", "no-such-model"),
+    ],
+)
+def test_the_hub_id_is_that_of_the_name(name: str, served: str) -> None:
+    assert hub_id(name) == served
+
+
+def test_a_name_without_an_id_offers_those_that_it_may_stand_for() -> None:
+    assert ids_to_choose("qwen3-coder-30b-a3b") == ("Qwen/Qwen3-Coder-30B-A3B-Instruct",)
+    assert ids_to_choose("mistral-large-2411") == ("mistralai/Mistral-Large-Instruct-2411",)
+    assert ids_to_choose("mistral-small-3") == ()
+    assert ids_to_choose("qwq-32b") is None
+    assert ids_to_choose("a/b") is None

@@ -45,11 +45,32 @@ def find(name: str) -> CatalogueEntry | None:
 
 
 def hub_id(name: str) -> str:
-    """The Hub id to serve for a short name or alias; `name` itself where it is one, a path, or unknown."""
+    """The Hub id to serve for `name`: that of exactly this model, whatever else shares its row and its geometry.
+
+    `name` itself where it is an id, a path or unknown, and where the catalogue has no id that ends in it: a row's
+    other models have the same KV cache, not the same weights.
+    """
     entry = find(name)
     if entry is None or "/" in name:
         return name
-    return next((alias for alias in entry.aliases if "/" in alias), name)
+    return next((i for i in _hub_ids(entry) if _tail(i) == name.strip().lower()), name)
+
+
+def ids_to_choose(name: str) -> tuple[str, ...] | None:
+    """Hub ids with all the words of a short name that has no id of its own; None where there is no question."""
+    entry = find(name)
+    if entry is None or "/" in hub_id(name):
+        return None
+    words = set(name.strip().lower().split("-"))
+    return tuple(i for i in _hub_ids(entry) if words <= set(_tail(i).split("-")))
+
+
+def _hub_ids(entry: CatalogueEntry) -> tuple[str, ...]:
+    return tuple(alias for alias in entry.aliases if "/" in alias)
+
+
+def _tail(hub_id: str) -> str:
+    return hub_id.rpartition("/")[2].lower()
 
 
 def names() -> tuple[str, ...]:

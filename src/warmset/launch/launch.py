@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from warmset.geometry.catalogue import ids_to_choose
 from warmset.launch.backends import hicache, lmcache_inprocess, lmcache_server, native, tiering
 from warmset.launch.parts import Conversion, Parts, Step, Written
 from warmset.launch.request import UNNAMED_MODEL, LaunchRequest
@@ -73,6 +75,8 @@ def write(request: LaunchRequest) -> Launch:
     notes = [*request.engine.notes]
     if request.model is None:
         notes.append(f"no model was named: replace `{UNNAMED_MODEL}`")
+    else:
+        notes += _no_hub_id(request.model)
     notes += (*parts.notes, *written.notes)
     if written.files:
         notes += _unpinned(request, parts)
@@ -90,6 +94,18 @@ def write(request: LaunchRequest) -> Launch:
         shm_bytes=parts.shm_bytes,
         conversions=parts.conversions,
         notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _no_hub_id(model: str) -> tuple[str, ...]:
+    """What to put where a catalogue name is no model that a server can load."""
+    choices = ids_to_choose(model)
+    if choices is None or Path(model).is_dir():
+        return ()
+    such = f" (such as {' or '.join(f'`{choice}`' for choice in choices)})" if choices else ""
+    return (
+        f"`{model}` is a name of warmset's catalogue, and the Hub id of exactly that model is not known: put yours"
+        f"{such} or a path in its place",
     )
 
 
