@@ -40,7 +40,7 @@ def test_ls_and_stats(warmset: Callable, store: DiskStore, url: str) -> None:
     assert spaces == {"": 1, "kv/aa": 2, "kv/bb": 1, "space0": 3, "space1": 2}
     for name in ("kv/aa/0/12/1234", "kv/aa/1/12/1234", "kv/bb/0/12/1234", "loose"):
         store.delete([name])
-    assert warmset("tier", "ls", url, "-o", "csv").out.startswith("key,size,age\n")
+    assert warmset("tier", "ls", url, "-o", "csv").out.startswith("key,size_bytes,age_seconds\n")
 
 
 def test_gc_needs_a_bound_and_keeps_the_recent(
@@ -85,19 +85,55 @@ def test_verify_finds_a_flipped_bit_and_deletes_only_when_told(
 
 def test_nothing_else_in_a_store_is_touched(warmset: Callable, store: DiskStore, url: str) -> None:
     store.put("photos/cat.jpg", bytes(5000))
-    for words in (("gc", url, "--max-age", "0s"), ("verify", url, "--delete-corrupt")):
-        ran = warmset("tier", *words)
-        assert (ran.code, ran.out) == (2, "")
-        assert "no blocks of a tier" in ran.err
+    ran = warmset("tier", "verify", url, "--delete-corrupt")
+    assert (ran.code, ran.out) == (2, "")
+    assert "no blocks of a tier" in ran.err
+    ran = warmset("tier", "gc", url, "--max-age", "0s", "-o", "json")
+    assert (ran.code, ran.valid("tier-gc")["freed_bytes"]) == (0, 0)
+    assert "no blocks of a tier" in ran.err
+    assert [e.key for e in store.entries()] == ["photos/cat.jpg"]
     store.put("kv/n/0/aa/aabb", bytes(5000))
     assert warmset("tier", "verify", url, "--delete-corrupt").code == 1
     assert [e.key for e in store.entries()] == ["photos/cat.jpg"]
     store.put("kv/n/0/aa/aabb", bytes(5000))
     assert warmset("tier", "gc", url, "--capacity", "0").code == 0
     assert [e.key for e in store.entries()] == ["photos/cat.jpg"]
+    # Without a header it is no block: named or not, it is not judged.
+    ran = warmset("tier", "verify", url, "--prefix", "", "--delete-corrupt", "-o", "json")
+    assert ran.code == 0
+    found = ran.valid("tier-verify")
+    assert (found["objects"], found["foreign"], found["corrupt"], found["deleted"]) == (1, 1, [], 0)
+    assert "1 object of other programs" in warmset("tier", "verify", url, "--prefix", "photos/").out
+    assert [e.key for e in store.entries()] == ["photos/cat.jpg"]
     # What is named is meant.
     assert warmset("tier", "gc", url, "--prefix", "photos/", "--capacity", "0").code == 0
     assert list(store.entries()) == []
+
+
+def test_a_misspelt_prefix_is_not_clean(warmset: Callable, store: DiskStore, url: str) -> None:
+    VerifyingStore(store).put("kv/n/0/aa/aabb", bytes(5000))
+    assert warmset("tier", "verify", url, "--prefix", "kv/n/").code == 0
+    ran = warmset("tier", "verify", url, "--prefix", "kv/m/")
+    assert (ran.code, ran.out) == (2, "")
+    assert "begins with `kv/m/`" in ran.err
+
+
+def test_verify_says_what_it_deleted_and_how_to(warmset: Callable, store: DiskStore, url: str) -> None:
+    store.put("kv/n/0/aa/aabb", bytes(5000))
+    ran = warmset("tier", "verify", url, "--prefix", "kv/n")
+    assert f"warmset tier verify {url} --prefix kv/n --delete-corrupt" in ran.out
+    ran = warmset("tier", "verify", url, "--delete-corrupt")
+    assert (ran.code, list(store.entries())) == (1, [])
+    assert "1 deleted" in ran.out
+    assert "1 corrupt object in" in ran.err
+
+
+def test_a_list_for_programs_has_numbers(warmset: Callable, store: DiskStore, url: str) -> None:
+    store.put("kv/k", bytes(5000))
+    head, row = warmset("tier", "ls", url, "-o", "csv").out.splitlines()
+    assert head == "key,size_bytes,age_seconds"
+    assert row.startswith("kv/k,5000,")
+    assert int(row.rpartition(",")[2]) < 60
 
 
 def test_an_encrypted_store_is_verified_with_and_without_its_key(

@@ -81,7 +81,7 @@ def ls(prefix: str, limit: int, form: str, color: str, quiet: bool, **where: Any
     emit(
         form,
         lambda: entries_payload(url, shown, more),
-        lambda: entries_document(url, shown, more),
+        lambda: entries_document(url, shown, more, plain=form == "csv"),
         color=color,
     )
 
@@ -131,15 +131,19 @@ def gc(
     """
     from warmset.report.tier import eviction_document, eviction_payload
     from warmset.tiers.evict import evict
+    from warmset.tiers.store import TIER_ROOT
 
     if capacity is None and max_age is None:
         raise InputError(
             "neither `--capacity` nor `--max-age` is given", hint="give one, such as `--capacity 2TiB`"
         )
     store, url = open_url(**where), where["url"]
+    if prefix is None and _only_others(store, TIER_ROOT):
+        # Not an error: a collector that runs by the clock meets stores whose last block has gone.
+        talk(f"{_others_words(url)}: nothing to delete (for all that is there: `--prefix ''`)", quiet=quiet)
     done = evict(
         store,
-        prefix=_blocks(store, url, prefix),
+        prefix=TIER_ROOT if prefix is None else prefix,
         capacity_bytes=capacity,
         max_age_seconds=max_age,
         dry_run=dry_run,
@@ -188,20 +192,26 @@ def verify(
     store, url = open_url(**where), where["url"]
     found = scrub(
         store,
-        prefix=_blocks(store, url, prefix),
+        prefix=_to_verify(store, url, prefix),
         delete_corrupt=delete_corrupt,
         master_key=key,
         progress=_progress(quiet),
     )
-    emit(form, lambda: scrub_payload(url, found), lambda: scrub_document(url, found), color=color)
+    emit(
+        form,
+        lambda: scrub_payload(url, found),
+        lambda: scrub_document(url, found, prefix=prefix),
+        color=color,
+    )
     if found.corrupt:
         raise GateFailed(
-            f"{len(found.corrupt)} corrupt object(s) in `{url}`",
+            f"{format_counted(len(found.corrupt), 'corrupt object')} in `{url}`"
+            + (f", {found.deleted} deleted" if found.deleted else ""),
             hint=None if found.deleted else "`--delete-corrupt` deletes them",
         )
     if found.unreadable:
         raise Undecided(
-            f"{len(found.unreadable)} object(s) in `{url}` could not be read",
+            f"{format_counted(len(found.unreadable), 'object')} in `{url}` could not be read",
             hint=f"`warmset tier doctor {url}` shows what the store refuses",
         )
 
@@ -227,18 +237,28 @@ def doctor(form: str, color: str, quiet: bool, **where: Any) -> None:
         )
 
 
-def _blocks(store: "Store", url: str, prefix: str | None) -> str:
-    """The prefix of what may be deleted: what else lies in a store is somebody's, unless it is named."""
+def _to_verify(store: "Store", url: str, prefix: str | None) -> str:
+    """The prefix of what is checked. InputError where nothing is: a misspelt name must not pass as clean."""
     from warmset.tiers.store import TIER_ROOT
 
-    if prefix is not None:
-        return prefix
-    if next(iter(store.entries(TIER_ROOT)), None) is None and next(iter(store.entries()), None) is not None:
+    chosen = TIER_ROOT if prefix is None else prefix
+    if _only_others(store, chosen):
         raise InputError(
-            f"`{url}` holds objects, and no blocks of a tier (below `{TIER_ROOT}`)",
+            _others_words(url) if prefix is None else f"no object in `{url}` begins with `{prefix}`",
             hint="name the store as the server does; `warmset tier ls` shows what is here, `--prefix` chooses from it",
         )
-    return TIER_ROOT
+    return chosen
+
+
+def _only_others(store: "Store", prefix: str) -> bool:
+    """Whether there are objects, and none with this prefix."""
+    return next(iter(store.entries(prefix)), None) is None and next(iter(store.entries()), None) is not None
+
+
+def _others_words(url: str) -> str:
+    from warmset.tiers.store import TIER_ROOT
+
+    return f"`{url}` holds objects, and no blocks of a tier (below `{TIER_ROOT}`)"
 
 
 def _progress(quiet: bool) -> Callable[[int, int], None]:

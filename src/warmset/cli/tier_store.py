@@ -55,7 +55,11 @@ def open_url(url: str, endpoint: str | None, region: str | None, ca_file: Path |
 
     path = directory(url)
     if path is not None and not path.is_dir():
-        hint = "name a directory" if path.exists() else f"mkdir -p {shlex.quote(str(path))}"
+        hint = (
+            "name a directory"
+            if path.exists()
+            else f"see that its disk is mounted; `mkdir -p {shlex.quote(str(path))}` makes a new one"
+        )
         raise InputError(f"`{url}` is not a directory", hint=hint)
     return open_store(
         url,

@@ -1,5 +1,6 @@
 """Renders what `warmset tier` finds out about a store."""
 
+import shlex
 import time
 from typing import Any
 
@@ -33,9 +34,13 @@ def entries_payload(url: str, entries: tuple[Entry, ...], more: bool) -> dict[st
     }
 
 
-def entries_document(url: str, entries: tuple[Entry, ...], more: bool) -> Document:
-    """Keys, sizes and ages."""
+def entries_document(url: str, entries: tuple[Entry, ...], more: bool, *, plain: bool = False) -> Document:
+    """Keys, sizes and ages; `plain` writes numbers alone, their units in the head."""
     now = time.time()
+    if plain:
+        figures = ((e.key, str(e.size_bytes), f"{max(0.0, now - e.modified_seconds):.0f}") for e in entries)
+        table = Table(("key", "size_bytes", "age_seconds"), tuple(figures))
+        return Document(Line(url), (Section("", (table,)),))
     rows = tuple(
         (e.key, format_bytes(e.size_bytes), format_duration(max(0.0, now - e.modified_seconds)))
         for e in entries
@@ -163,14 +168,20 @@ def scrub_payload(url: str, found: Scrub) -> dict[str, Any]:
         "engines": [{"fingerprint_digest": name, "objects": n} for name, n in sorted(found.engines.items())],
         "encodings": [{"encoding": name, "objects": n} for name, n in sorted(found.encodings.items())],
         "unopened": found.unopened,
-        "notes": [_unopened_words(found.unopened)] if found.unopened else [],
+        "foreign": found.foreign,
+        "notes": [
+            *([_foreign_words(found.foreign)] if found.foreign else []),
+            *([_unopened_words(found.unopened)] if found.unopened else []),
+        ],
     }
 
 
-def scrub_document(url: str, found: Scrub) -> Document:
-    """Which objects may not be used."""
+def scrub_document(url: str, found: Scrub, *, prefix: str | None = None) -> Document:
+    """Which objects may not be used; `prefix` as it was asked for."""
     clean = not found.corrupt and not found.unreadable
-    words = f"{format_counted(found.objects, 'object')}, {format_bytes(found.read_bytes)} read"
+    words = f"{format_counted(found.objects - found.foreign, 'object')}, {format_bytes(found.read_bytes)} read"
+    if found.deleted:
+        words += f", {found.deleted} deleted"
     headline = Line(
         f"clean: {words}, every checksum holds"
         if clean
@@ -182,11 +193,18 @@ def scrub_document(url: str, found: Scrub) -> Document:
         sections.append(Section("Corrupt", (Bullets(tuple(f.reason for f in found.corrupt[:50])),)))
     if found.unreadable:
         sections.append(Section("Unreadable", (Bullets(tuple(f.reason for f in found.unreadable[:50])),)))
+    if found.foreign:
+        sections.append(Section("Not checked", (Line(_foreign_words(found.foreign), "warn"),)))
     if found.unopened:
         sections.append(Section("Not opened", (Line(_unopened_words(found.unopened), "warn"),)))
     if found.corrupt and not found.deleted:
-        sections.append(Section("Next", (Line(f"warmset tier verify {url} --delete-corrupt"),)))
+        where = f" --prefix {shlex.quote(prefix)}" if prefix is not None else ""
+        sections.append(Section("Next", (Line(f"warmset tier verify {url}{where} --delete-corrupt"),)))
     return Document(headline, tuple(sections))
+
+
+def _foreign_words(objects: int) -> str:
+    return f"{format_counted(objects, 'object')} of other programs, without a tier's header: not judged, not deleted"
 
 
 def _unopened_words(objects: int) -> str:

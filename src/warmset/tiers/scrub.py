@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from warmset.tiers.buffers import BufferPool
 from warmset.tiers.encoding import Encoding, is_encrypted
 from warmset.tiers.errors import Corrupt, Locked, NotFound, StoreError, TooLarge
-from warmset.tiers.seal import HEADER_BYTES, Seal, read_seal
-from warmset.tiers.store import Entry, Store
+from warmset.tiers.seal import HEADER_BYTES, MAGIC, Seal, read_seal
+from warmset.tiers.store import TIER_ROOT, Entry, Store
 
 # No tier makes larger blocks; what claims to be larger once it is unpacked was made to fill our memory.
 _LARGEST_PAYLOAD_BYTES = 1 << 30
@@ -27,6 +27,7 @@ class Fault:
 class Scrub:
     """What a scrub found. `engines` counts objects per fingerprint digest (hex), `encodings` per way of storing.
 
+    `foreign` are objects outside a tier's own place without a tier's header: somebody else's, and not judged.
     `unopened` are encrypted objects that were checked as far as it goes without a key: their stored bytes are whole.
     """
 
@@ -38,6 +39,7 @@ class Scrub:
     engines: dict[str, int]
     encodings: dict[str, int]
     unopened: int
+    foreign: int = 0
 
 
 def scrub(
@@ -59,7 +61,7 @@ def scrub(
     unreadable: list[Fault] = []
     engines: dict[str, int] = {}
     encodings: dict[str, int] = {}
-    unopened = 0
+    unopened = foreign = 0
     opener = _Opener(master_key)
     workers = min(4, store.properties.requests_in_flight)
     for entry, outcome in _checked(store, store.entries(prefix), workers, opener):
@@ -70,6 +72,8 @@ def scrub(
             engines[engine] = engines.get(engine, 0) + 1
             encodings[outcome.encoding] = encodings.get(outcome.encoding, 0) + 1
             unopened += master_key is None and is_encrypted(outcome.encoding)
+        elif outcome is None:
+            foreign += 1
         elif isinstance(outcome, Corrupt):
             corrupt.append(Fault(entry.key, "corrupt", outcome.message))
             if delete_corrupt:
@@ -79,7 +83,7 @@ def scrub(
             unreadable.append(Fault(entry.key, type(outcome).__name__.lower(), outcome.message))
         progress(objects, read_bytes)
     return Scrub(
-        objects, read_bytes, tuple(corrupt), tuple(unreadable), deleted, engines, encodings, unopened
+        objects, read_bytes, tuple(corrupt), tuple(unreadable), deleted, engines, encodings, unopened, foreign
     )
 
 
@@ -102,16 +106,20 @@ class _Opener:
 
 def _checked(
     store: Store, entries: Iterator[Entry], workers: int, opener: "_Opener"
-) -> Iterator[tuple[Entry, Seal | StoreError]]:
-    pool = BufferPool(keep_bytes=64 << 20)
+) -> Iterator[tuple[Entry, Seal | StoreError | None]]:
+    """Every object and what became of it; None for one that is no block and not where a tier keeps its blocks."""
+    # Objects may have any size, each with a buffer of its own.
+    pool = BufferPool(keep_bytes=64 << 20, rotate_bytes=0)
 
-    def check(entry: Entry) -> tuple[Entry, Seal | StoreError]:
+    def check(entry: Entry) -> tuple[Entry, Seal | StoreError | None]:
         try:
             with pool.lend(entry.size_bytes) as buffer:
                 try:
                     size = store.get(entry.key, buffer)
                 except TooLarge:
                     return entry, NotFound(f"object `{entry.key}` was replaced meanwhile")
+                if not entry.key.startswith(TIER_ROOT) and bytes(buffer[: min(size, len(MAGIC))]) != MAGIC:
+                    return entry, None
                 seal = read_seal(entry.key, buffer[:size])
                 opener.check(entry.key, seal, buffer[HEADER_BYTES:size])
                 return entry, seal
@@ -119,7 +127,7 @@ def _checked(
             return entry, error
 
     with ThreadPoolExecutor(workers, "warmset-scrub") as threads:
-        running: set[Future[tuple[Entry, Seal | StoreError]]] = set()
+        running: set[Future[tuple[Entry, Seal | StoreError | None]]] = set()
         for entry in entries:
             running.add(threads.submit(check, entry))
             # Listing may be endless compared with memory: never hold more than a few objects.

@@ -29,7 +29,7 @@ def disk_parts(request: LaunchRequest) -> Parts:
     tier = {"type": _tier_type(request, "fs", "fs_python"), "root_dir": request.disk_path}
     notes = [
         "the disk tier never deletes and has no size limit of its own: give it a volume (or a quota) of the size "
-        "that it may take, and clean it with `warmset tier gc`",
+        f"that it may take, and clean it with `warmset tier gc file://{request.disk_path} --prefix '' --capacity SIZE`",
     ]
     return _parts(request, tier, tuple(notes), disk_path=request.disk_path)
 
