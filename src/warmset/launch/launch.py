@@ -114,7 +114,8 @@ def _proof(url: str) -> tuple[Step, ...]:
     measure = f"warmset measure {url} --for 5m"
     return (
         Step(
-            "before the tier is switched on: saves a baseline; then add `--baseline before.json` below",
+            "first of all, of the server as it runs now, before you type the command above: saves a baseline; then add "
+            "`--baseline before.json` below",
             f"{measure} --save before.json",
         ),
         Step("once it serves traffic: does the tier help?", measure),

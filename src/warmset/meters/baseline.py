@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from warmset.errors import InputError
 from warmset.meters.meters import Meters
@@ -32,6 +32,7 @@ class Baseline:
     prompt_tokens_p90: Estimate | None
     mean_output_tokens: float | None
     payload: Mapping[str, Any]
+    has_tier: bool = False
 
 
 def of(m: Meters, payload: Mapping[str, Any]) -> Baseline:
@@ -52,6 +53,7 @@ def of(m: Meters, payload: Mapping[str, Any]) -> Baseline:
         m.prompt_tokens_p90,
         m.mean_output_tokens,
         payload,
+        m.tier.present or bool(m.external_hit_tokens),
     )
 
 
@@ -82,31 +84,36 @@ def parse(data: Any, *, source: str, hint: str) -> Baseline:
             _number(meters["mean_output_tokens"]),
             {key: value for key, value in data.items() if key not in ("schema", "baseline")}
             | {"verdict": data.get("verdict") if data.get("verdict") in NAMES else None},
+            bool((data.get("tier") or {}).get("connector") or _number(meters.get("external_hit_tokens"))),
         )
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(
             f"baseline `{source}` is damaged: {type(error).__name__} {error}", hint=hint
         ) from None
 
 
-def compare(m: Meters, base: Baseline) -> tuple[Comparison, ...]:
-    """Each meter against the baseline; a difference counts only where the two intervals do not overlap."""
-    rows = (
-        ("combined hit ratio", base.combined_hit_ratio, m.hit_ratio.combined, False),
-        ("TTFT p50", base.ttft_p50_seconds, m.ttft_p50_seconds, True),
-        ("TTFT p90", base.ttft_p90_seconds, m.ttft_p90_seconds, True),
-        ("TTFT p99", base.ttft_p99_seconds, m.ttft_p99_seconds, True),
+def compare(m: Meters, base: Baseline, comparable: bool) -> tuple[Comparison, ...]:
+    """Each meter against the baseline; a difference counts only where the two intervals do not overlap.
+
+    Latencies are compared only where the prompts are `comparable`.
+    """
+    rows: tuple[tuple[str, Estimate | None, Estimate | None, Literal["ratio", "seconds"]], ...] = (
+        ("combined hit ratio", base.combined_hit_ratio, m.hit_ratio.combined, "ratio"),
+        ("TTFT p50", base.ttft_p50_seconds, m.ttft_p50_seconds, "seconds"),
+        ("TTFT p90", base.ttft_p90_seconds, m.ttft_p90_seconds, "seconds"),
+        ("TTFT p99", base.ttft_p99_seconds, m.ttft_p99_seconds, "seconds"),
     )
     found = []
-    for meter, before, after, lower_is_better in rows:
-        if before is None or after is None:
+    for meter, before, after, unit in rows:
+        lower_is_better = unit == "seconds"
+        if before is None or after is None or (lower_is_better and not comparable):
             continue
         change: Any = "within the interval"
         if _above(after, before):
             change = "worse" if lower_is_better else "better"
         elif _above(before, after):
             change = "better" if lower_is_better else "worse"
-        found.append(Comparison(meter, before.value, after.value, change))
+        found.append(Comparison(meter, before.value, after.value, change, unit))
     return tuple(found)
 
 
@@ -142,6 +149,22 @@ def traffic_changes(m: Meters, base: Baseline, relative: float) -> tuple[tuple[s
         if abs(rate_after / rate_before - 1) > max(relative, spread):
             changes.append(f"requests came at {rate_after:.3g} per second instead of {rate_before:.3g}")
     return tuple(changes), comparable
+
+
+def remarks(m: Meters, base: Baseline, comparable: bool) -> list[str]:
+    """What the comparison cannot show."""
+    said = []
+    if base.has_tier and (m.tier.present or m.external_hit_tokens):
+        said.append(
+            "the baseline was itself taken with a tier attached: the comparison shows what changed between the two "
+            "windows, not what the tier does; take a baseline with the tier off"
+        )
+    if not comparable:
+        said.append(
+            "the prompts of the two windows differ in length: latencies are not compared, and the baseline gives no "
+            "estimate"
+        )
+    return said
 
 
 def slower(m: Meters, base: Baseline, relative: float) -> str | None:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from warmset.meters.baseline import Baseline, compare, traffic_changes
+from warmset.meters.baseline import Baseline, compare, remarks, traffic_changes
 from warmset.meters.case import Case
 from warmset.meters.meters import Meters
 from warmset.meters.questions import QUESTIONS
@@ -31,7 +31,7 @@ def judge(
         ratio.device.value if ratio.device else 0.0,
         # Hits of an unknown number of prompt tokens are still hits.
         ratio.external.value if ratio.external else float(bool(m.external_hit_tokens)),
-        compare(m, baseline) if baseline else (),
+        compare(m, baseline, comparable) if baseline else (),
         changes,
         comparable,
         accounts_of(m, baseline, comparable),
@@ -44,7 +44,7 @@ def judge(
                 accounts=case.accounts,
                 comparisons=case.comparisons,
                 traffic_changes=case.changes,
-                notes=(*m.notes, *found.notes),
+                notes=(*m.notes, *(remarks(m, baseline, comparable) if baseline else ()), *found.notes),
             )
     raise AssertionError("the last question always answers")
 

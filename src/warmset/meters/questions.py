@@ -356,7 +356,7 @@ def _idle(c: Case) -> Verdict | None:
     m, paid = c.m, c.m.accounts.paid_seconds or 0.0
     if not c.idle or (m.external_hit_tokens and paid > c.t.served_ratio * (m.prefill_seconds or 0.0)):
         return None
-    if any(x.change == "worse" and x.meter.startswith("TTFT") for x in c.comparisons) and c.comparable:
+    if any(x.change == "worse" and x.is_latency for x in c.comparisons) and c.comparable:
         return None
     return answer(
         c,

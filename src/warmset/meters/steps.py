@@ -18,10 +18,7 @@ def baseline(m: Meters) -> list[Step]:
     """Without a tier: keep the window, decide, attach, measure."""
     return [
         Step("Keep this window as the baseline.", f"warmset measure {_url(m)} --for 5m --save before.json"),
-        Step(
-            "Decide whether a tier would pay, and its size.",
-            f"warmset plan MODEL --gpu GPU --metrics {_url(m)}",
-        ),
+        Step("Decide whether a tier would pay, and its size.", _plan(m)),
         Step(
             "With the tier attached, compare.", f"warmset measure {_url(m)} --for 5m --baseline before.json"
         ),
@@ -101,19 +98,16 @@ def attach(m: Meters) -> list[Step]:
     return [
         Step(
             "Write the command that attaches the tier for this version.",
-            f"warmset launch MODEL --tier 64GiB --engine {_engine(m)}",
+            _launch(m, "64GiB"),
         ),
-        Step("Check the command that the server runs with now.", "warmset check -- vllm serve …"),
+        Step("Check the command that the server runs with now.", _check(m)),
     ]
 
 
 def nothing_stored(m: Meters) -> list[Step]:
     """The store path is dead."""
     return [
-        Step(
-            "Check the command and the manifest for what switches stores off.",
-            "warmset check -- vllm serve …",
-        ),
+        Step("Check the command and the manifest for what switches stores off.", _check(m)),
         Step(
             "Look for refused stores and failed starts of the connector.",
             "grep -iE 'offload|lmcache|connector|cannot store' server.log",
@@ -161,13 +155,11 @@ def enlarge(m: Meters) -> list[Step]:
         enough = 2 * tier.device_pool_tokens * tier.bytes_per_token / GIB
     size = f"{max(1, -(-enough // 1)):.0f}GiB" if enough else "SIZE"
     return [
-        Step(
-            "Find the size that pays for your sessions.", f"warmset plan MODEL --gpu GPU --metrics {_url(m)}"
-        ),
+        Step("Find the size that pays for your sessions.", _plan(m)),
         Step(
             "An inclusive tier must hold the whole warm set, the device's share included; try at least twice "
             "the device pool.",
-            f"warmset launch MODEL --tier {size} --engine {_engine(m)}",
+            _launch(m, size),
         ),
     ]
 
@@ -176,10 +168,7 @@ def not_needed(m: Meters) -> list[Step]:
     """A device that suffices."""
     return [
         Step("Run without the tier, or give its memory to something else."),
-        Step(
-            "Ask again when sessions grow in number or in length.",
-            f"warmset plan MODEL --gpu GPU --metrics {_url(m)}",
-        ),
+        Step("Ask again when sessions grow in number or in length.", _plan(m)),
         Step("In a benchmark, make the working set larger than the device pool, or the tier cannot show."),
     ]
 
@@ -191,10 +180,7 @@ def thrashing(m: Meters) -> list[Step]:
             "See what a larger tier would find; if prompts never return, it is nothing, and no tier helps.",
             "warmset curve TRACE",
         ),
-        Step(
-            "Enlarge the tier to the warm set, or put a disk tier below it.",
-            f"warmset launch MODEL --tier SIZE --backend native+disk --engine {_engine(m)}",
-        ),
+        _larger(m),
         *_store_threshold(m),
     ]
 
@@ -208,10 +194,7 @@ def hurting(m: Meters) -> list[Step]:
         text += f": they run at {speed / 1e6:,.0f} MB/s, and break even at about {needed / 1e6:,.0f} MB/s"
     return [
         Step(text + "."),
-        Step(
-            "Find the break-even for this model and link.",
-            f"warmset plan MODEL --gpu GPU --metrics {_url(m)}",
-        ),
+        Step("Find the break-even for this model and link.", _plan(m)),
         *_store_threshold(m),
     ]
 
@@ -223,10 +206,7 @@ def helping(m: Meters) -> list[Step]:
             "Keep it, and alert when this changes.",
             f"warmset export alerts --engine {_engine(m)} > warmset-alerts.yaml",
         ),
-        Step(
-            "See whether more or less capacity would do better.",
-            f"warmset plan MODEL --gpu GPU --metrics {_url(m)}",
-        ),
+        Step("See whether more or less capacity would do better.", _plan(m)),
     ]
 
 
@@ -277,6 +257,35 @@ def _store_threshold(m: Meters) -> list[Step]:
     if "store_threshold" not in m.engine.extra_config_keys("OffloadingConnector"):
         return []
     return [Step('Store only what is seen twice: `"store_threshold": 2` in kv_connector_extra_config.')]
+
+
+def _plan(m: Meters) -> str:
+    """What should stay warm is for the reader to say: no page tells it."""
+    return f"warmset plan MODEL --gpu GPU --metrics {_url(m)} --sessions SESSIONS --context TOKENS"
+
+
+def _launch(m: Meters, size: str, backend: str | None = None) -> str:
+    """For the version that serves now; for the newest one where that has no tier, or is a cache's own server."""
+    words = f"warmset launch MODEL --tier {size}"
+    if m.engine.server == "lmcache":
+        return f"{words} --backend lmcache"
+    if m.engine.server == "vllm" and m.engine.connector("OffloadingConnector") is None:
+        return words
+    return words + (f" --backend {backend}" if backend else "") + f" --engine {_engine(m)}"
+
+
+def _larger(m: Meters) -> Step:
+    """A larger host tier, with a disk below it where this version has one of its own."""
+    if m.engine.tier("fs") is None and m.engine.tier("fs_python") is None:
+        return Step("Enlarge the tier to the warm set.", _launch(m, "SIZE"))
+    return Step(
+        "Enlarge the tier to the warm set, or put a disk tier below it.", _launch(m, "SIZE", "native+disk")
+    )
+
+
+def _check(m: Meters) -> str:
+    server = "python -m sglang.launch_server" if m.engine.server == "sglang" else "vllm serve"
+    return f"warmset check -- {server} …"
 
 
 def _engine(m: Meters) -> str:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from warmset.meters.causal import Accounts
+from warmset.units import format_duration, format_ratio
 
 Name = Literal[
     "helping",
@@ -47,6 +48,16 @@ class Comparison:
     before: float
     after: float
     change: Literal["better", "worse", "within the interval"]
+    unit: Literal["ratio", "seconds"]
+
+    @property
+    def is_latency(self) -> bool:
+        """Whether the meter is a time, which other prompts change without a tier."""
+        return self.unit == "seconds"
+
+    def words(self, value: float) -> str:
+        """One of the two values with its unit."""
+        return format_duration(value) if self.unit == "seconds" else format_ratio(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,8 +49,8 @@ def weigh(
     moved = [c for c in comparisons if c.change != "within the interval"] if comparable else []
     worse = [c for c in moved if c.change == "worse"]
     # More hits are the means, not the end: only a latency that fell speaks for the tier.
-    better = [c for c in moved if c.change == "better" and c.meter.startswith("TTFT")]
-    latency_worse = any(c.meter.startswith("TTFT") for c in worse)
+    better = [c for c in moved if c.change == "better" and c.is_latency]
+    latency_worse = any(c.is_latency for c in worse)
     supplied = f"{m.external_hit_tokens or 0:,.0f} tokens"
     paid, saved = accounts.paid_seconds, accounts.saved_seconds
     account = (
@@ -58,7 +58,7 @@ def weigh(
         if paid is not None and saved is not None
         else ""
     )
-    still = [c for c in comparisons if c.meter.startswith("TTFT") and c.change == "within the interval"]
+    still = [c for c in comparisons if c.is_latency and c.change == "within the interval"]
     flat = (
         f"; {_names(still)} differ from the baseline by less than their intervals"
         if comparable and still
@@ -183,4 +183,4 @@ def _seconds(value: float) -> str:
 
 
 def _names(comparisons: Sequence[Comparison]) -> str:
-    return ", ".join(f"{c.meter} ({c.before:.3g} → {c.after:.3g})" for c in comparisons)
+    return ", ".join(f"{c.meter} ({c.words(c.before)} → {c.words(c.after)})" for c in comparisons)

@@ -44,7 +44,13 @@ def payload(record: Measurement) -> Payload:
         ],
         "next_steps": [{"text": s.text, "command": s.command} for s in v.next_steps],
         "comparisons": [
-            {"meter": c.meter, "before": number(c.before), "after": number(c.after), "change": c.change}
+            {
+                "meter": c.meter,
+                "before": number(c.before),
+                "after": number(c.after),
+                "unit": c.unit,
+                "change": c.change,
+            }
             for c in v.comparisons
         ],
         "traffic_changes": list(v.traffic_changes),
@@ -167,7 +173,7 @@ def document(record: Measurement) -> Document:
         sections.append(Section("Tiers", (_tiers_table(m),)))
     sections.append(Section("Evidence", (_evidence_table(record),)))
     if v.comparisons:
-        rows = tuple((c.meter, f"{c.before:.3g}", f"{c.after:.3g}", c.change) for c in v.comparisons)
+        rows = tuple((c.meter, c.words(c.before), c.words(c.after), c.change) for c in v.comparisons)
         sections.append(
             Section(
                 "Against the baseline",
@@ -202,6 +208,7 @@ def _meters_table(m: Meters, base: Baseline | None) -> Table:
             "p90": base.ttft_p90_seconds,
             "p99": base.ttft_p99_seconds,
         }
+    unobserved = "nothing observed" if m.ttft is not None and not m.ttft.count else ""
     rows = [
         _row("1 hit ratio, device", m.hit_ratio.device, format_ratio, None, _of(m.hit_ratio.denominator)),
         _row("  hit ratio, tier", m.hit_ratio.external, format_ratio, None, _of(m.hit_ratio.denominator)),
@@ -213,8 +220,8 @@ def _meters_table(m: Meters, base: Baseline | None) -> Table:
             _of(m.hit_ratio.denominator),
         ),
         _row("2 TTFT p50", m.ttft_p50_seconds, format_duration, before.get("p50"), m.sources.get("ttft", "")),
-        _row("  TTFT p90", m.ttft_p90_seconds, format_duration, before.get("p90"), ""),
-        _row("3 TTFT p99", m.ttft_p99_seconds, format_duration, before.get("p99"), ""),
+        _row("  TTFT p90", m.ttft_p90_seconds, format_duration, before.get("p90"), unobserved),
+        _row("3 TTFT p99", m.ttft_p99_seconds, format_duration, before.get("p99"), unobserved),
     ]
     if m.lookup_async is not None and m.lookup_async.count:
         rows.append(
