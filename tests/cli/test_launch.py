@@ -159,6 +159,7 @@ def test_the_next_command_asks_the_server_that_was_started(warmset, more, addres
     assert last == f"warmset measure {address} --for 5m"
     assert baseline == f"{last} --save before.json"
     assert "--baseline before.json" in found["next_steps"][-2]["text"]
+    assert "as it runs now, before you type the command above" in found["next_steps"][-2]["text"]
     lines = [line.strip() for line in warmset(*asked).out.splitlines()[-len(found["next_steps"]) :]]
     assert lines == [f"{step['command']}  # {step['text']}" for step in found["next_steps"]]
 
@@ -274,3 +275,17 @@ def test_dev_shm_is_spoken_of_as_the_target_has_it(warmset, target):
     notes = " ".join(warmset(*words, "--as", target, "-o", "json").json()["notes"])
     assert ("mount -o remount" in notes) == (target == "shell")
     assert ("delete the pod" in notes) == (target in ("helm", "kserve"))
+
+
+def test_a_size_that_bounds_nothing_is_said(warmset):
+    asked = ("launch", "llama-3.1-8b", "--tier", "64GiB", "--backend", "native+disk", "--dp", "2")
+    told = [
+        note
+        for note in warmset(*asked, "--disk-size", "1TiB", "-o", "json").json()["notes"]
+        if note.startswith("`--disk-size` bounds nothing")
+    ]
+    assert len(told) == 1
+    assert f"--capacity {2 * 2**40}B" in told[0]
+    plain = warmset(*asked, "-o", "json").json()["notes"]
+    assert not any("--disk-size" in note for note in plain)
+    assert any("has no size limit of its own" in note for note in plain)

@@ -39,7 +39,7 @@ class LaunchRequest:
         tp, pp, dp: tensor-, pipeline- and data-parallel sizes.
         disk_path: directory of the disk tier on the host.
         disk_bytes: size of the disk tier per replica; needed for LMCache, where it turns the tier on. For the
-            warmset tier it bounds the store, whatever its kind.
+            warmset tier it bounds the store, whatever its kind. vLLM's own disk tier has no bound: a note says so.
         object_url: `s3://bucket/prefix` of the object tier; the warmset tier also takes gs://, az:// and redis://.
         endpoint: URL of an object store other than AWS.
         kv_dtype: as `--kv-cache-dtype` takes it.

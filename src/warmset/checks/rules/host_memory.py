@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from warmset.checks.case import Case
 from warmset.checks.findings import Answer, Hit, Missing, Rule, Severity
+from warmset.checks.rules.shm_too_small import too_small, wanted_memory_gib
 from warmset.checks.sizing import RESERVE_RATIO, HostTier, budgets, size_setting
 from warmset.units import GIB, format_bytes
 
@@ -47,6 +48,8 @@ def _fix(tier: HostTier, kind: str, fits: int, case: Case) -> str:
     if case.launch.origin == "helm":
         return f'requestMemory: "{needed + 10}Gi"'
     if kind in ("limit", "request"):
+        if too_small(case, tier):
+            needed = wanted_memory_gib(tier)  # `shm-too-small` speaks of the same limit
         return f"memory: {needed}Gi"
     if tier.kind == "lmcache-server":
         return f"--l1-size-gb {fits // GIB}"

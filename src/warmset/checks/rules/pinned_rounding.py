@@ -54,8 +54,10 @@ def _hit(case: Case, tier: HostTier, real: int, pieces: int, each: int, known: b
             break
     if not known:
         message += "; with several KV-cache groups the pieces are more and smaller, and up to twice the size is taken"
-    lower = (next_power_of_two(each) // 2) * pieces // (1 if not tier.per_rank else pieces)
-    fix = size_setting(case, tier, lower)
+    upper = next_power_of_two(each) * pieces // (1 if not tier.per_rank else pieces)
+    fix = size_setting(case, tier, upper // 2)
+    if known and severity != "error" and all(real <= 0.9 * budget.bytes for budget in budgets(case)):
+        fix += f", or {size_setting(case, tier, upper)}, which takes no more than is taken now"
     return Hit(message, tier.at, severity, fix, confidence="high" if known else "medium")
 
 

@@ -11,6 +11,8 @@ from warmset.units import GIB, format_bytes
 
 _FAILED = re.compile(r"(\[Errno 14\] Bad address|Insufficient space in /dev/shm)", re.IGNORECASE)
 _REGION = re.compile(r"shared_offload_region|vllm_offload_|madvise|/dev/shm", re.IGNORECASE)
+# Of the container's memory, beside the tier.
+_SERVER_BYTES = 32 * GIB
 
 
 def check(case: Case) -> Iterator[Answer]:
@@ -26,7 +28,7 @@ def check(case: Case) -> Iterator[Answer]:
                     f"the tier needs {format_bytes(tier.node_bytes)} there: see `df -h /dev/shm`",
                 )
             continue
-        if size and size < tier.node_bytes:
+        if size and too_small(case, tier):
             yield _hit(case, tier, size)
     log = case.log
     if log is None:
@@ -49,17 +51,34 @@ def in_shm(case: Case, tier: HostTier) -> bool:
     return case.launch.platform not in ("rocm", "cpu") or tier.spec == "TieringOffloadingSpec"
 
 
+def too_small(case: Case, tier: HostTier) -> bool:
+    """Whether the tier lives in a /dev/shm that is known to be too small for it."""
+    size = case.launch.resources.shm_bytes
+    return bool(size) and (size or 0) < tier.node_bytes and in_shm(case, tier)
+
+
+def wanted_gib(tier: HostTier) -> int:
+    """What /dev/shm should be for a tier in it."""
+    return -(-tier.node_bytes * 12 // 10 // GIB) + 1
+
+
+def wanted_memory_gib(tier: HostTier) -> int:
+    """What the container's memory should be with it: the pages of /dev/shm count to it, beside the server's own."""
+    return max(wanted_gib(tier), -(-(tier.node_bytes * 11 // 10 + _SERVER_BYTES) // GIB))
+
+
 def _hit(case: Case, tier: HostTier, size: int) -> Hit:
     resources = case.launch.resources
     default = " (the default)" if size == DEFAULT_SHM_BYTES and resources.shm_word is None else ""
-    wanted = -(-tier.node_bytes * 12 // 10 // GIB) + 1
+    wanted = wanted_gib(tier)
     fix = {
         "docker": f"--shm-size {wanted}g, or --ipc=host",
         "compose": f"shm_size: {wanted}gb",
         "helm": f'shmSize: "{wanted}Gi" (mounted only where vllmConfig.tensorParallelSize is set)',
     }.get(resources.runtime, f"an emptyDir of medium Memory with sizeLimit {wanted}Gi at /dev/shm")
-    if resources.memory_limit_bytes and resources.memory_limit_bytes < 1.1 * tier.node_bytes + 32 * GIB:
-        fix += f", and the memory limit {wanted}Gi higher"
+    memory = wanted_memory_gib(tier)
+    if resources.memory_limit_bytes and resources.memory_limit_bytes < memory * GIB:
+        fix += f", and a memory limit of {memory}Gi"
     return Hit(
         (
             f"shared memory (/dev/shm) has {format_bytes(size)}{default} and the tier needs "

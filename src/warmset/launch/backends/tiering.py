@@ -27,9 +27,13 @@ ACCESS_KEY, SECRET_KEY = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
 def disk_parts(request: LaunchRequest) -> Parts:
     """Files below the host tier."""
     tier = {"type": _tier_type(request, "fs", "fs_python"), "root_dir": request.disk_path}
+    size = None if request.disk_bytes is None else request.disk_bytes * request.dp
     notes = [
-        "the disk tier never deletes and has no size limit of its own: give it a volume (or a quota) of the size "
-        f"that it may take, and clean it with `warmset tier gc file://{request.disk_path} --prefix '' --capacity SIZE`",
+        ("" if size is None else "`--disk-size` bounds nothing here: ")
+        + "the disk tier never deletes and has no size limit of its own: give it a volume (or a quota) of "
+        + ("the size that it may take" if size is None else format_size(size))
+        + f", and clean it with `warmset tier gc file://{request.disk_path} --prefix '' --capacity "
+        + ("SIZE`" if size is None else f"{size}B`"),
     ]
     return _parts(request, tier, tuple(notes), disk_path=request.disk_path)
 
