@@ -21,6 +21,7 @@ from warmset.plan.record import Plan
 from warmset.plan.request import PlanRequest, choose_engine
 from warmset.plan.sessions import warm_sessions
 from warmset.plan.source import log_text, metrics_text
+from warmset.plan.spread import check_spread
 from warmset.servers import Engine
 from warmset.servers import engine as parse_engine
 from warmset.units import MIB, parse_bytes
@@ -119,6 +120,7 @@ def plan(
             the server version cannot do.
     """
     found = geometry(model, layers=layers, kv_heads=kv_heads, head_dim=head_dim, download=download)
+    check_spread(found, gpus, tp, pp, dp)
     traffic = None if trace is None else _trace(trace, reading)
     sessions_given = sessions is not None
     if traffic is not None and sessions is None:

@@ -102,7 +102,7 @@ def test_an_estimate_is_a_band(valid: Callable[..., Any]) -> None:
         (("--sessions", 200, "--hbm-kv", 28, "--engine", "sglang"), "offload"),
         (("--sessions", 200, "--hbm-kv", 28, "--engine", "vllm@0.13"), "offload"),
         (("--sessions", 200, "--hbm-kv", 28, "--host-ram", 64, "--object", "100gbe"), "add_lower_tier"),
-        (("--sessions", 200, "--hbm-kv", 28, "--host-ram", 64, "--engine", "vllm@0.20"), "add_lower_tier"),
+        (("--sessions", 200, "--hbm-kv", 28, "--host-ram", 64, "--engine", "vllm@0.20"), "offload"),
         (("--sessions", 200, "--kv-cache-tokens", 229_376, "--ram-price", 4, "--replicas", 3), "offload"),
         (("--sessions", 200, "--gpus", 8, "--pp", 2, "--hbm-kv", 28), "offload"),
     ],

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from warmset.hardware import Storage
+from warmset.plan.below import Below
 from warmset.plan.charge import Charge
 from warmset.plan.host import Placement
 from warmset.plan.record import BreakEven, Decision, Demand, Device, Host, LowerTier
-from warmset.units import format_bytes, format_size, format_tokens
+from warmset.units import format_bytes, format_ratio, format_size, format_tokens
 
 # Below this the tier loads slower than the model computes: every hit would cost time.
 _BREAK_EVEN = 1.0
@@ -18,12 +19,14 @@ _BREAK_EVEN = 1.0
 class Sizes:
     """Both rules' results, in the tier's currency.
 
-    `device_equivalent_bytes` is what the device holds without any connector, in that currency: a tier must hold more.
+    `least_bytes` is the one that applies without its headroom. `device_equivalent_bytes` is what the device holds
+    without any connector, in that currency: a tier must hold more.
     """
 
     warm_set_bytes: int
     inclusive_bytes: int
     exclusive_bytes: int
+    least_bytes: int
     device_equivalent_bytes: int
 
 
@@ -51,6 +54,7 @@ def sizes(
         warm_set_bytes=_up(stored),
         inclusive_bytes=_up(stored * margin),
         exclusive_bytes=_up(max(Fraction(0), stored - held) * margin),
+        least_bytes=_up(stored if charge.is_inclusive else max(Fraction(0), stored - held)),
         device_equivalent_bytes=_up(stored * device.kv_budget_bytes / alone_device_bytes),
     )
 
@@ -64,14 +68,15 @@ def decide(
     host: Host,
     speeds: tuple[BreakEven, ...],
     stores: tuple[Storage, ...],
+    lower: Below,
     fixes: tuple[str, ...],
     *,
-    unified: bool,
+    unified: tuple[str, ...],
 ) -> Outcome:
     """Decide.
 
-    `fixes` are what would help where a single context does not fit the device; `unified` says that host and device
-    share one memory.
+    `lower` is what the backend can have below host memory. `fixes` are what would help where a single context does
+    not fit the device; `unified`, where host and device share one memory, are the flags that divide it.
     """
     if device.sessions < 1:
         return Outcome(decision=does_not_fit(demand, device, fixes))
@@ -83,8 +88,9 @@ def decide(
         f"the warm set takes {device_size(demand)} and {_room(device, format_size)}: {format_size(over)} would be "
         "computed again",
         *_why_less(demand.device_bytes, device, format_size),
+        *_at_best(demand.device_bytes, device, "the warm set"),
     )
-    return weigh(charge, size, placed, host, speeds, stores, need, unified=unified)
+    return weigh(charge, size, placed, host, speeds, stores, lower, need, unified=unified)
 
 
 def device_size(demand: Demand) -> str:
@@ -116,6 +122,16 @@ def _why_less(needed: int, device: Device, form: Callable[[int], str]) -> tuple[
     return (_own_block(device),) if device.reserved_bytes else ()
 
 
+def _at_best(needed: int, device: Device, what: str) -> tuple[str, ...]:
+    """That the high end of an estimate would hold what its best guess does not."""
+    if not device.estimated or needed + device.reserved_bytes > device.high_bytes:
+        return ()
+    return (
+        f"with the high estimate of {format_size(device.high_bytes)} {what} would fit the device: measure with "
+        "`--metrics` or `--log`",
+    )
+
+
 def _own_block(device: Device) -> str:
     return f"the server keeps one block of {format_bytes(device.reserved_bytes)} to itself"
 
@@ -127,9 +143,10 @@ def weigh(
     host: Host,
     speeds: tuple[BreakEven, ...],
     stores: tuple[Storage, ...],
+    lower: Below,
     need: tuple[str, ...],
     *,
-    unified: bool,
+    unified: tuple[str, ...],
 ) -> Outcome:
     """Whether and where the tier that `need` asks for pays: the host first, then what is below it."""
     speed = speeds[0]
@@ -138,7 +155,7 @@ def weigh(
             "host and device share one memory here: a host tier would take the memory that it should free"
         )
         return Outcome(
-            decision=Decision(verdict="recompute", reasons=(shared, *need), fixes=_raise_utilization())
+            decision=Decision(verdict="recompute", reasons=(shared, *need), fixes=_more_pool(unified))
         )
     if speed.ratio is not None and speed.ratio < _BREAK_EVEN:
         slow = (
@@ -149,7 +166,7 @@ def weigh(
     wanted = size.inclusive_bytes if charge.is_inclusive else size.exclusive_bytes
     if host.available_bytes is None or placed.host_bytes(wanted) <= host.available_bytes:
         return Outcome(decision=_offload(charge, size, host, speed, need, wanted), recommended_bytes=wanted)
-    return _add_lower_tier(charge, size, placed, host, speeds, stores, need, wanted)
+    return _beyond_the_host(charge, size, placed, host, speeds, stores, lower, need, wanted)
 
 
 def _leave_off(demand: Demand, device: Device) -> Decision:
@@ -182,6 +199,7 @@ def does_not_fit(demand: Demand, device: Device, fixes: tuple[str, ...]) -> Deci
             f"{_room(device, format_bytes)}",
             *_why_less(demand.device_bytes_per_session, device, format_bytes),
         )
+    reasons += _at_best(demand.device_bytes_per_session, device, "one session")
     tier = "no tier can fix that: a running request must be on the device with all of its KV cache"
     return Decision(verdict="does_not_fit", reasons=(*reasons, tier), fixes=fixes)
 
@@ -208,16 +226,18 @@ def _offload(
     return Decision(verdict="offload", reasons=tuple(reasons))
 
 
-def _add_lower_tier(
+def _beyond_the_host(
     charge: Charge,
     size: Sizes,
     placed: Placement,
     host: Host,
     speeds: tuple[BreakEven, ...],
     stores: tuple[Storage, ...],
+    lower: Below,
     need: tuple[str, ...],
     wanted: int,
 ) -> Outcome:
+    """What to do where the host does not have room for a tier of `wanted` bytes."""
     available = host.available_bytes or 0
     fits = min(wanted, placed.tier_within(available))
     adds = fits > size.device_equivalent_bytes if charge.is_inclusive else fits > 0
@@ -226,64 +246,84 @@ def _add_lower_tier(
         f"the tier takes {format_size(taken)} and {host.limited_by} leaves {format_size(available)}: "
         f"{format_size(taken - available)} too little"
     )
-    useful = [
-        (store, line)
-        for store, line in zip(stores, speeds[1:], strict=True)
-        if line.ratio is None or line.ratio >= _BREAK_EVEN
-    ]
+    if adds and fits >= size.least_bytes:
+        left = (
+            f"{format_size(fits)} of host memory hold all of it with {format_ratio(fits / size.least_bytes - 1)} of "
+            f"headroom instead of {format_ratio(wanted / size.least_bytes - 1)}"
+        )
+        decision = Decision(
+            verdict="offload",
+            reasons=(*need, short, left),
+            fixes=_more_memory(host, wanted, taken, "all the headroom"),
+        )
+        return Outcome(decision=decision, recommended_bytes=fits)
+    possible = [pair for pair in zip(stores, speeds[1:], strict=True) if pair[0].kind in lower.kinds]
+    useful = [(store, line) for store, line in possible if line.ratio is None or line.ratio >= _BREAK_EVEN]
     if useful:
+        alone = fits
+        fits = min(wanted, lower.placed.tier_within(available))
+        adds = fits > size.device_equivalent_bytes if charge.is_inclusive else fits > 0
         store, line = useful[0]
-        reasons = [*need, short, f"{store.label} below it holds the rest" + _pace(line)]
+        reasons = [*need, short]
+        reasons.append(
+            (f"{store.label} below it holds the rest" if fits < wanted else f"{store.label} goes below it")
+            + _pace(line)
+        )
+        if fits > alone:
+            reasons.append(
+                f"above a lower tier the host part is {lower.placed.how}: {format_size(fits)} of it fit, and of a host "
+                f"tier alone only {format_size(alone)}"
+            )
         if not adds:
             reasons.append(
                 f"host memory alone would hold no more than the device already does "
                 f"({format_size(size.device_equivalent_bytes)}): it only stages what the lower tier loads"
             )
-        lower = LowerTier(
+        below = LowerTier(
             storage=store.name, kind=store.kind, recommended_bytes=size.inclusive_bytes, staging_bytes=fits
         )
         decision = Decision(
-            verdict="add_lower_tier", reasons=tuple(reasons), fixes=_more_memory(host, wanted)
+            verdict="add_lower_tier", reasons=tuple(reasons), fixes=_more_memory(host, wanted, taken)
         )
-        return Outcome(decision=decision, recommended_bytes=fits if adds else 0, lower=lower)
-    slowest = "every lower tier considered loads slower than the model computes"
+        return Outcome(decision=decision, recommended_bytes=fits if adds else 0, lower=below)
+    none = "every lower tier considered loads slower than the model computes" if possible else lower.why_not
+    fixes = (*_more_memory(host, wanted, taken), *(() if possible else lower.instead))
     if adds:
         reasons = [
             *need,
             short,
-            slowest,
+            none,
             f"{format_size(fits)} of host memory still keep part of the warm set",
         ]
-        decision = Decision(verdict="offload", reasons=tuple(reasons), fixes=_more_memory(host, wanted))
+        decision = Decision(verdict="offload", reasons=tuple(reasons), fixes=fixes)
         return Outcome(decision=decision, recommended_bytes=fits)
     reasons = [
         *need,
         short,
         f"host memory would hold no more than the device already does ({format_size(size.device_equivalent_bytes)})",
-        slowest,
+        none,
     ]
-    return Outcome(
-        decision=Decision(verdict="recompute", reasons=tuple(reasons), fixes=_more_memory(host, wanted))
-    )
+    return Outcome(decision=Decision(verdict="recompute", reasons=tuple(reasons), fixes=fixes))
 
 
 def _pace(line: BreakEven) -> str:
     return "" if line.ratio is None else f", and loads {line.ratio:,.1f} times as fast as computing again"
 
 
-def _more_memory(host: Host, wanted: int) -> tuple[str, ...]:
+def _more_memory(host: Host, wanted: int, taken: int, what: str = "the whole warm set") -> tuple[str, ...]:
     limit = (
         "raise the container's memory limit"
         if host.limited_by != "host memory"
         else "use a host with more memory"
     )
-    return (f"{limit}: the whole warm set in host memory needs a tier of {format_size(wanted)}",)
-
-
-def _raise_utilization() -> tuple[str, ...]:
     return (
-        "give the device pool more of the memory (`--gpu-memory-utilization`, `--kv-cache-memory-bytes`)",
+        f"{limit}: {what} in host memory needs a tier of {format_size(wanted)}"
+        + (f", which takes {format_size(taken)}" if format_size(taken) != format_size(wanted) else ""),
     )
+
+
+def _more_pool(flags: tuple[str, ...]) -> tuple[str, ...]:
+    return (f"give the device pool more of the memory ({', '.join(f'`{flag}`' for flag in flags)})",)
 
 
 def _up(value: Fraction) -> int:

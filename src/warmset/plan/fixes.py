@@ -7,8 +7,10 @@ from warmset.geometry import Footprint
 from warmset.plan.device import reserved_blocks
 from warmset.plan.record import Device
 from warmset.plan.request import PlanRequest
+from warmset.plan.spread import next_larger
+from warmset.plan.surface import context_flag, kv_dtype_value, pool_flags
 from warmset.servers import Engine
-from warmset.units import format_bytes, format_size
+from warmset.units import format_bytes, format_size, format_tokens
 
 _SMALLER_DTYPES = ("fp8",)
 
@@ -21,7 +23,9 @@ def fixes(
     reserved = reserved_blocks(server)
     longest = server_says or device.max_context_tokens
     if 0 < longest < request.context_tokens:
-        found.append(f"lower `--max-model-len` to {longest:,}: the longest context that fits")
+        found.append(
+            f"serve contexts of {format_tokens(longest)}, the longest that fit: `{context_flag(server)} {longest}`"
+        )
     for dtype in _SMALLER_DTYPES:
         fits = (
             _fits_with(request, device, reserved, kv_dtype=dtype)
@@ -29,18 +33,20 @@ def fixes(
             else None
         )
         if fits:
-            found.append(f"`--kv-cache-dtype {dtype}`: {fits}")
+            found.append(f"`--kv-cache-dtype {kv_dtype_value(server, dtype)}`: {fits}")
     if device.source == "estimate":
+        tp = next_larger(request.geometry, request.tp, request.pp)
+        spread = f"`--tp {tp}`" if tp is not None else f"`--pp {request.pp * 2}`"
         found.append(
-            f"more devices: weights and KV cache are spread over `--tp {request.tp * 2}`"
+            f"more devices: weights and KV cache are spread over {spread}"
             if device.kv_budget_bytes
-            else f"more devices (`--tp {request.tp * 2}` or more), or quantised weights"
+            else f"more devices ({spread} or more), or quantised weights"
         )
     else:
         needed = footprint.kv_bytes_for(footprint.blocks_per_session(request.context_tokens) + reserved)
         found.append(
             f"{format_size(needed - device.kv_budget_bytes)} more KV memory on the device: more or larger devices, a "
-            "higher `--gpu-memory-utilization`"
+            f"higher `{pool_flags(server)[0]}`"
         )
     return tuple(found)
 

@@ -6,16 +6,19 @@ from fractions import Fraction
 from warmset.errors import InputError, Unsupported
 from warmset.geometry import Footprint
 from warmset.hardware import Accelerator, Storage, accelerator, storage
+from warmset.plan.below import Below, below, with_lower_tier
 from warmset.plan.charge import NATIVE, Charge, all_replicated, charge
 from warmset.plan.decide import Outcome, Sizes, decide, does_not_fit, sizes, weigh
 from warmset.plan.device import budget, reserved_blocks, whole_block_tokens
 from warmset.plan.fixes import fixes, footprint_of
 from warmset.plan.host import Placement, host, placement
 from warmset.plan.record import Cost, Demand, Fleet, Plan, Tier
-from warmset.plan.remarks import assumptions, has_lower_tier, notes
+from warmset.plan.remarks import assumptions, notes
 from warmset.plan.request import PlanRequest, choose_engine
 from warmset.plan.sessions import sessions_in
 from warmset.plan.speed import break_even
+from warmset.plan.start import Start, start
+from warmset.plan.surface import pool_flags
 from warmset.plan.traffic import hits_of, leave_off, need, traffic_of, traffic_sizes, whole_blocks
 from warmset.plan.words import ServerWords, read_log, read_metrics
 from warmset.servers import Engine, engine
@@ -26,6 +29,11 @@ _CANDIDATES = {
     "disk": ("nvme-gen4", "nvme-gen5", "nvme-gen4-raid4", "nvme-gen5-raid4"),
     "object": ("object-25gbe", "object-100gbe", "object-400gbe"),
 }
+# SGLang stops too, unless it is told otherwise (`get_and_verify_context_len`).
+_SHORTER = (
+    "ask for a shorter context; SGLang refuses more too, unless "
+    "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1 is set"
+)
 
 
 def make_plan(request: PlanRequest) -> Plan:
@@ -40,14 +48,16 @@ def make_plan(request: PlanRequest) -> Plan:
     lmcache = (request.lmcache or engine("lmcache")) if backend.startswith("lmcache") else None
     gpu = accelerator(request.gpu) if request.gpu is not None else None
     alone = footprint_of(request)
-    _check_max_model_len(request, alone)
+    _check_max_model_len(request, alone, server)
     footprint, hybrid_notes = _with_connector(request, alone, server, backend)
     found = budget(request, alone, server, words, gpu)
     demand = _demand(request, alone)
     attached = _demand(request, footprint)
     charged = charge(footprint, request.context_tokens, server, backend, lmcache)
-    stores, store_notes = _stores(request, footprint, charged, gpu, backend)
     placed = placement(server, backend, request.ranks, charged.regions, charged.pools)
+    above = placement(server, with_lower_tier(backend, "disk"), request.ranks, charged.regions, charged.pools)
+    lower = below(server, backend, above)
+    stores, store_notes = _stores(request, footprint, charged, gpu, lower)
     where = host(
         request.host_ram_bytes,
         request.container_limit_bytes,
@@ -65,11 +75,11 @@ def make_plan(request: PlanRequest) -> Plan:
         )
     speeds = break_even(request, footprint, charged, gpu, stores)
     helps = fixes(request, server, alone, found.device, words.longest_context_tokens if words else None)
-    unified = gpu is not None and gpu.host_link.unified
+    unified = pool_flags(server) if gpu is not None and gpu.host_link.unified else ()
     hits = None
     if request.trace is None:
         outcome = decide(
-            demand, found.device, charged, size, placed, where, speeds, stores, helps, unified=unified
+            demand, found.device, charged, size, placed, where, speeds, stores, lower, helps, unified=unified
         )
     else:
         context = whole_blocks(request.trace, request.context_tokens, request.geometry.max_context_tokens)
@@ -88,13 +98,23 @@ def make_plan(request: PlanRequest) -> Plan:
         elif not asked_for.warm_set_bytes:
             outcome = Outcome(decision=leave_off(hits, found.device))
         else:
-            reason = need(hits, asked_for.warm_set_bytes)
-            outcome = weigh(charged, asked_for, placed, where, speeds, stores, reason, unified=unified)
+            reason = need(hits, asked_for.warm_set_bytes, found.device)
+            outcome = weigh(charged, asked_for, placed, where, speeds, stores, lower, reason, unified=unified)
+    if outcome.lower is not None:
+        placed = lower.placed
+    connects = outcome.decision.verdict in ("offload", "add_lower_tier")
+    started = (
+        Start(request.max_model_len, ())
+        if outcome.decision.verdict == "does_not_fit"
+        else start(
+            request, footprint if connects else alone, server, found.device, reserved_blocks(server), words
+        )
+    )
     tier = _tier(request, backend, charged, placed, size, outcome, attached)
     return Plan(
         model=request.geometry.name,
         engine=str(server),
-        backend=_backend(backend, outcome, server),
+        backend=backend if outcome.lower is None else with_lower_tier(backend, outcome.lower.kind),
         kv_dtype=alone.kv_dtype,
         bytes_per_token=float(alone.bytes_per_token),
         block_tokens=alone.block_tokens,
@@ -102,7 +122,7 @@ def make_plan(request: PlanRequest) -> Plan:
         pp=request.pp,
         dp=request.dp,
         dcp=request.dcp,
-        max_model_len=request.max_model_len,
+        max_model_len=started.max_model_len,
         block_size=asked.block_size,
         asked_kv_dtype=request.kv_dtype,
         bytes_per_token_per_rank=Fraction(alone.per_rank.bytes_per_token),
@@ -122,7 +142,13 @@ def make_plan(request: PlanRequest) -> Plan:
         cost=_cost(request, demand, tier),
         assumptions=(
             *found.assumptions,
-            *assumptions(request, server, gpu is not None, speeds),
+            *assumptions(
+                request,
+                server,
+                speeds,
+                gpu_known=gpu is not None,
+                version_known=request.engine is not None or (words is not None and words.version is not None),
+            ),
             *store_notes,
         ),
         notes=(
@@ -130,7 +156,8 @@ def make_plan(request: PlanRequest) -> Plan:
             *word_notes,
             *found.notes,
             *alone.notes,
-            *(hybrid_notes if outcome.decision.verdict in ("offload", "add_lower_tier") else ()),
+            *(hybrid_notes if connects else ()),
+            *started.notes,
             *notes(request, server, found, outcome, tier, placed),
         ),
     )
@@ -178,14 +205,14 @@ def _one_table(request: PlanRequest) -> bool:
 
 
 def _stores(
-    request: PlanRequest, footprint: Footprint, charged: Charge, gpu: Accelerator | None, backend: str
+    request: PlanRequest, footprint: Footprint, charged: Charge, gpu: Accelerator | None, lower: Below
 ) -> tuple[tuple[Storage, ...], tuple[str, ...]]:
     """The lower tiers to consider: as named, else the plainest that loads faster than the model computes."""
     if request.storage:
         return tuple(storage(name) for name in request.storage), ()
-    candidates = tuple(
-        storage(name) for name in _CANDIDATES["object" if backend == "native+object" else "disk"]
-    )
+    if not lower.kinds:
+        return (), ()
+    candidates = tuple(storage(name) for name in _CANDIDATES[lower.kinds[0]])
     speeds = break_even(request, footprint, charged, gpu, candidates)[1:]
     paying = (
         store for store, line in zip(candidates, speeds, strict=True) if line.ratio is None or line.ratio >= 1
@@ -196,10 +223,13 @@ def _stores(
     )
 
 
-def _check_max_model_len(request: PlanRequest, footprint: Footprint) -> None:
-    footprint.check_context(request.context_tokens)
-    if request.max_model_len is not None:
-        footprint.check_context(request.max_model_len)
+def _check_max_model_len(request: PlanRequest, footprint: Footprint, server: Engine) -> None:
+    try:
+        footprint.check_context(max(request.context_tokens, request.max_model_len or 0))
+    except InputError as error:
+        if server.server == "vllm":
+            raise
+        raise InputError(error.message, hint=_SHORTER) from None
 
 
 def _with_connector(
@@ -291,13 +321,6 @@ def _tier(
         bytes_per_warm_session=-(-given // demand.sessions),
         conversions=charged.conversions,
     )
-
-
-def _backend(backend: str, outcome: Outcome, server: Engine) -> str:
-    """The backend that the plan is for: a lower tier below the native one is another backend."""
-    if backend == "native" and outcome.lower is not None and has_lower_tier(server, backend):
-        return "native+disk" if outcome.lower.kind == "disk" else "native+object"
-    return backend
 
 
 def _fleet(request: PlanRequest, demand: Demand, tier: Tier) -> Fleet:

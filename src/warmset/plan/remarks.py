@@ -1,6 +1,5 @@
 """What a plan assumed and what its reader must know, in words."""
 
-from warmset.plan.charge import NATIVE
 from warmset.plan.decide import Outcome
 from warmset.plan.device import Budget
 from warmset.plan.host import DEV_SHM, HOST_RAM_SHARE, Placement, dev_shm_advice, rounding
@@ -13,11 +12,16 @@ _DEVICES_PER_NODE = 8
 
 
 def assumptions(
-    request: PlanRequest, server: Engine, gpu_known: bool, speeds: tuple[BreakEven, ...]
+    request: PlanRequest,
+    server: Engine,
+    speeds: tuple[BreakEven, ...],
+    *,
+    gpu_known: bool,
+    version_known: bool,
 ) -> list[str]:
     """What was taken for granted, each with the option that replaces it."""
     said = []
-    if request.engine is None:
+    if not version_known:
         said.append(f"server: {server}, the newest known (`--engine` names another)")
     if request.host_ram_bytes is not None:
         said.append(
@@ -60,12 +64,7 @@ def notes(
         said.append(advice)
     elif tier.dev_shm_bytes:
         said.append(f"{DEV_SHM} of {format_size(request.dev_shm_bytes or 0)} holds the tier")
-    if outcome.lower is not None and not has_lower_tier(server, tier.backend):
-        said.append(
-            f"`{server}` with backend `{tier.backend}` has no tier below host memory: vLLM has it since 0.22 "
-            "(`--backend native`)"
-        )
-    elif outcome.lower is not None:
+    if outcome.lower is not None:
         place = (
             "`/kv`: put the directory of your disk"
             if outcome.lower.kind == "disk"
@@ -84,16 +83,3 @@ def notes(
             "them can be stored or reused"
         )
     return said
-
-
-def has_lower_tier(server: Engine, backend: str) -> bool:
-    """Whether `backend` can put a disk or an object store below host memory in this version."""
-    if backend in NATIVE:
-        if backend == "native+warmset":
-            return bool(
-                server.extra_config_keys("OffloadingConnector", "TieringOffloadingSpec", "fs").get(
-                    "module_path"
-                )
-            )
-        return server.spec("TieringOffloadingSpec") is not None
-    return backend.startswith("lmcache")

@@ -109,6 +109,7 @@ def traffic_sizes(hits: Hits) -> Sizes:
         warm_set_bytes=wanted,
         inclusive_bytes=wanted,
         exclusive_bytes=wanted,
+        least_bytes=wanted,
         device_equivalent_bytes=math.ceil(hits.device_tokens * hits.bytes_per_token),
     )
 
@@ -131,12 +132,18 @@ def leave_off(hits: Hits, device: Device) -> Decision:
     return Decision(verdict="leave_off", reasons=tuple(reasons))
 
 
-def need(hits: Hits, wanted: int) -> tuple[str, ...]:
+def need(hits: Hits, wanted: int, device: Device) -> tuple[str, ...]:
     """Why a tier of `wanted` bytes is worth a thought."""
+    high = hits.on_device(device.high_bytes / device.kv_budget_bytes)
+    at_best = (
+        f"with the high estimate of {format_size(device.high_bytes)} the device alone would serve "
+        f"{format_ratio(hits.ratio(high))}, which is enough: measure with `--metrics` or `--log`"
+    )
     return (
         f"the device alone serves {format_ratio(hits.ratio(hits.on_device()))} of the tokens in blocks; with a tier "
         f"of {format_size(wanted)} it is {format_ratio(hits.ratio(hits.with_tier(wanted)))}, and no tier reaches more "
         f"than {format_ratio(hits.ratio(hits.reachable))}",
+        *((at_best,) if high >= hits.enough else ()),
     )
 
 

@@ -209,7 +209,7 @@ def _headline(plan: Plan) -> str:
             )
         case "leave_off":
             return f"Leave offload off: {warm} {'fits' if demand.sessions == 1 else 'fit'} the device."
-        case "offload" if tier.recommended_bytes < (
+        case "offload" if tier.sessions < demand.sessions and tier.recommended_bytes < (
             tier.inclusive_bytes if tier.inclusion == "inclusive" else tier.exclusive_bytes
         ):
             return f"Offload what fits: a host tier of {format_size(tier.recommended_bytes)} keeps part of {warm}."
