@@ -140,3 +140,43 @@ def test_long_lines_of_another_program_end_soon() -> None:
         assert log is not None
         assert not log.of_server
         assert time.process_time() - start < 2
+
+
+_PROSE = """# Our servers
+
+We run vLLM with LMCache, and the KV cache is offloaded to host memory. See SGLang for HiCache.
+
+## Commands
+
+    kubectl get pods
+    curl http://localhost:8000/metrics
+"""
+
+
+@pytest.mark.parametrize("name", ["README.md", "notes.txt", "notes", "server.log", "page.rst", "-"])
+def test_prose_that_names_servers_is_no_log(
+    warmset: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    file: Path | str = "-"
+    if name == "-":
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(_PROSE.encode())))
+    else:
+        file = tmp_path / name
+        file.write_text(_PROSE)
+    ran = warmset("check", file)
+    assert ran.code == 2
+    assert "nothing to check" in ran.err
+    assert "log" in ran.err.partition("hint: ")[2]
+
+
+def test_the_documentation_is_no_log(warmset: Callable[..., Any], root: Path) -> None:
+    for page in (root / "README.md", *sorted((root / "docs").glob("*/*.md"))):
+        assert warmset("check", page).code == 2, page
+
+
+def test_a_log_that_is_kept_as_a_page_is_read(warmset: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "issue.md"
+    file.write_text("INFO 09-01 10:00:00 [api_server.py:1] vLLM API server version 0.32.0\n" * 3)
+    assert warmset("check", file).code == 0
+    file.write_text("Start it so:\n\n    vllm serve m --swap-space 40\n")
+    assert "swap-space" in warmset("check", file).out

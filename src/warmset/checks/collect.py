@@ -16,7 +16,7 @@ from warmset.checks.inputs.shellfile import read_shell
 from warmset.checks.inputs.systemd import read_systemd
 from warmset.checks.inputs.yamlfile import read_yaml
 from warmset.checks.record import ServerLaunch
-from warmset.checks.text import MAX_FILE_BYTES, Source, Word, read_source
+from warmset.checks.text import MAX_FILE_BYTES, NothingToCheck, Source, Word, read_source
 from warmset.checks.tree import Node
 from warmset.errors import InputError
 from warmset.opening import open_input
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 # A deployment repository has hundreds of files; far more means that the wrong directory was given.
 MAX_FILES = 20_000
 _SHELL = frozenset((".sh", ".bash", ".zsh", ".ps1", ".bat", ".cmd"))
+_PROSE = frozenset((".md", ".markdown", ".rst", ".adoc", ".html", ".htm"))
 _SUFFIXES = _SHELL | {".yaml", ".yml", ".json", ".env", ".service", ".log", ".dockerfile"}
 # Variables that a server, its cache or what they stand on reads, rightly spelt or not.
 _OF_SERVER = re.compile(
@@ -140,6 +141,8 @@ def read(source: Source) -> Parsed:
         return read_env(source)
     if suffix in (".log", ".out") or looks_like_log(text):
         return _log(source)
+    if suffix in _PROSE:
+        return _prose(source)
     if re.search(r"^\[Service\]", text, re.MULTILINE):
         return read_systemd(source)
     if re.search(r"^FROM\s+\S", text, re.MULTILINE) and re.search(
@@ -157,11 +160,22 @@ def read(source: Source) -> Parsed:
     ):
         return read_yaml(source)
     shell = read_shell(source)
-    return (
-        _log(source)
-        if not shell.launches and re.search(r"KV cache|LMCache|Errno|vllm|sglang", text)
-        else shell
-    )
+    if shell.launches:
+        return shell
+    log = _log(source)
+    return log if log.log is not None and log.log.of_server else shell
+
+
+def _prose(source: Source) -> Parsed:
+    """A page of prose, which may hold commands. Raises NothingToCheck where it holds none."""
+    shell = read_shell(source)
+    if not shell.launches:
+        raise NothingToCheck(
+            f"nothing to check in `{source.name}`: it is prose, no log and no command",
+            hint="give a script, env file, Dockerfile, compose file, manifest, values file, unit or start-up log; a "
+            "command goes behind `--`: `warmset check -- vllm serve …`",
+        )
+    return shell
 
 
 def _log(source: Source) -> Parsed:

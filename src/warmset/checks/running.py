@@ -6,7 +6,9 @@ from warmset.checks.inputs.parsed import Parsed
 from warmset.checks.record import Flag, Server, ServerLaunch
 from warmset.checks.text import NothingToCheck, Source, Word
 from warmset.errors import InputError
-from warmset.meters import Snapshot, scrape
+from warmset.meters import Snapshot, scrape, window
+from warmset.meters.readings import identify
+from warmset.servers import engine
 
 _MAX_PAGE_BYTES = 32 * 2**20
 _TIMEOUT_SECONDS = 10.0
@@ -64,9 +66,25 @@ def _launch(source: Source, snapshot: Snapshot, models: tuple[str, ...]) -> Serv
             flags["--no-enable-prefix-caching"] = (Flag("--no-enable-prefix-caching", word, None),)
     model = models[0] if models else _label(snapshot, "model_name")
     positionals = (Word(model, where.text, where.start, where.end),) if model else ()
+    version = _version(server, snapshot)
     return ServerLaunch(
-        server, where, words=(where,), flags=flags, positionals=positionals, origin="running", complete=False
+        server,
+        where,
+        words=(where,),
+        flags=flags,
+        positionals=positionals,
+        version=version,
+        version_source="the names of its metrics" if version else "",
+        origin="running",
+        complete=False,
     )
+
+
+def _version(server: Server, snapshot: Snapshot) -> str | None:
+    """The version that `measure` reads off the same page; None where the newest known fits."""
+    found = identify(window(None, snapshot))
+    newest = engine(server).facts_version
+    return str(found.version) if found.server == server and found.facts_version != newest else None
 
 
 def _label(snapshot: Snapshot, name: str) -> str | None:

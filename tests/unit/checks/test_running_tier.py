@@ -1,8 +1,13 @@
 """The rule `running-tier`: what a running server's own page says about its tier."""
 
+from pathlib import Path
+
+import pytest
+
 from warmset.checks import collect, run
 from warmset.checks.findings import Finding
 from warmset.checks.running import read_page
+from warmset.meters import meters, scrape, window
 
 INFO = 'vllm:cache_config_info{block_size="16",enable_prefix_caching="True",engine="0",%s} 1.0\n'
 COMMON = """# TYPE vllm:prompt_tokens_total counter
@@ -49,3 +54,17 @@ def test_working_tier() -> None:
         INFO % 'kv_offloading_size="40.0",num_gpu_blocks="1000"' + COMMON + TIER % ("1.5e6", "9.0e10")
     )
     assert not any(f.severity == "error" for f in found)
+
+
+@pytest.mark.parametrize("page", ["light_big.end.prom", "vllm-0.32.0-tiering-fs.prom"])
+def test_the_version_is_the_one_that_measure_reads(shared: Path, page: str) -> None:
+    text = (shared / "metrics" / page).read_text()
+    measured = meters(window(None, scrape(text))).engine
+    (checked,) = run(collect((), commands=[read_page(text, "http://h/metrics")])).assumed
+    assert checked.server == str(measured) == "vllm@0.32.0"
+    assert checked.source == "the names of its metrics"
+
+
+def test_a_page_that_fits_the_newest_version_names_none() -> None:
+    (checked,) = run(collect((), commands=[read_page(COMMON, "http://h/metrics")])).assumed
+    assert checked.source == "newest known"

@@ -29,7 +29,13 @@ _OF_SERVER = (
     "vllm", "sglang", "lmcache", "mooncake", "nixl", "hicache", "kvbm", "enginecore", "prefix cach", "#new-token",
     "#cached-token", "host pool", "device pool", "host memory", "pin budget", "cpu tensors", "offloader",
 )  # fmt: skip
-_KV = re.compile(r"(?<![a-z])kv(?![a-z])")
+_NAMES_SERVER = re.compile(r"(?<![a-z])kv(?![a-z])|" + "|".join(map(re.escape, _OF_SERVER)))
+# What only a line of a log has, in small letters: a time, a level, a place in a traceback, how a process ended. Prose
+# names servers, too.
+_LOGGED = re.compile(
+    r"\d\d:\d\d|\b(?:info|warn|warning|error|debug|critical|fatal)\b\s*[\]:=|(\[\d-]|^\W*(?:info|warning|error|debug)\b|"
+    r"traceback|file \"|errno|(?:error|exception|warning): |killed|core dumped|aborted|^\[ *\d+\.\d+\]"
+)
 _VLLM_LINE = re.compile(
     r"^(?:\(\w[^)\n]*\) )?(?:info|warning|error|debug|critical) \d\d-\d\d \d\d:\d\d:\d\d \[[\w./]+\.py:\d+\]",
     re.MULTILINE,
@@ -81,10 +87,19 @@ class Log:
         """Whether a line is one of a known server or cache."""
         return (
             self.started
-            or any(text in self._small for text in _OF_SERVER)
-            or _KV.search(self._small) is not None
             or _VLLM_LINE.search(self._small) is not None
+            or any(map(_LOGGED.search, self._naming))
         )
+
+    @property
+    def _naming(self) -> Iterator[str]:
+        """The lines that name a server or its cache, in small letters."""
+        at = 0
+        while match := _NAMES_SERVER.search(self._small, at):
+            start, at = self._small.rfind("\n", 0, match.start()) + 1, self._small.find("\n", match.end())
+            yield self._small[start : at if at >= 0 else None]
+            if at < 0:
+                return
 
     def word(self, start: int, end: int) -> Word:
         """A part of the log as a word."""
