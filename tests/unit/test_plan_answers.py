@@ -9,6 +9,7 @@ from warmset.errors import InputError
 from warmset.geometry import load
 from warmset.launch import Launch
 from warmset.plan import Plan
+from warmset.servers import engine, inspected
 from warmset.units import GIB, MIB
 
 LLAMA: dict[str, Any] = {"sessions": 200, "context_tokens": 8192}
@@ -60,11 +61,12 @@ def test_a_longest_context_that_was_named_is_kept_and_held_against_the_pool() ->
 
 
 def test_the_low_end_of_a_band_may_be_too_small_for_the_models_context() -> None:
-    p = plan(gpu="l40s", model="qwen3-14b", kv_dtype="auto", sessions=10, max_model_len=None)
-    notes = [n for n in p.notes if "does not start" in n]
-    footprint = load("qwen3-14b").footprint()
-    holds = footprint.bytes_per_session(load("qwen3-14b").max_context_tokens or 0)
-    assert bool(notes) is (p.device.low_bytes < holds)
+    p = plan("qwen3-14b", gpu="l40s", gpu_memory_utilization=0.83)
+    model = load("qwen3-14b")
+    longest = model.footprint().bytes_per_session(model.max_context_tokens or 0)
+    assert p.device.low_bytes < longest < p.device.kv_budget_bytes
+    assert p.max_model_len is None
+    assert any("does not start" in n and "low estimate" in n and "--max-model-len" in n for n in p.notes)
 
 
 def test_a_log_says_the_longest_context_of_its_server(tmp_path: Any) -> None:
@@ -126,6 +128,20 @@ def test_a_lower_tier_that_is_advised_is_in_the_command(given: dict[str, Any], b
     assert any(word in command(p) for word in ("/kv", "bucket"))
 
 
+@pytest.mark.parametrize(
+    "name",
+    [f"{server}@{version}" for server in ("vllm", "sglang") for version in inspected(server)],
+)
+def test_every_version_can_have_what_it_is_advised(name: str) -> None:
+    server = engine(name)
+    if server.server == "vllm" and server.connector("OffloadingConnector") is None:
+        pytest.skip("no native offloading: refused")
+    p = plan(hbm_kv="28GiB", host_ram="150GiB", engine=server)
+    below = server.spec("TieringOffloadingSpec") is not None
+    assert p.decision.verdict == ("add_lower_tier" if below else "offload")
+    assert ("/kv" in command(p)) is below
+
+
 def test_headroom_alone_asks_for_no_lower_tier() -> None:
     p = plan(gpu="h100-80gb", host_ram="250GiB")
     assert (p.decision.verdict, p.lower_tier) == ("offload", None)
@@ -154,44 +170,45 @@ def test_rounding_is_that_of_what_is_launched() -> None:
 
 
 @pytest.mark.parametrize(
-    ("engine", "said", "foreign"),
+    ("name", "context", "dtype", "memory", "foreign"),
     [
-        (
-            "vllm@0.32",
-            ("`--max-model-len 4080`", "`--kv-cache-dtype fp8`", "`--gpu-memory-utilization`"),
-            "--context-length",
-        ),
-        (
-            "sglang@0.5.23",
-            ("`--context-length 4096`", "`--kv-cache-dtype fp8_e4m3`", "`--mem-fraction-static`"),
-            "--max-model-len",
-        ),
+        ("vllm@0.32", "--max-model-len 4784", "fp8", "--gpu-memory-utilization", "--context-length"),
+        ("sglang@0.5.23", "--context-length 4800", "fp8_e4m3", "--mem-fraction-static", "--max-model-len"),
     ],
 )
-def test_fixes_name_the_servers_own_flags(engine: str, said: tuple[str, ...], foreign: str) -> None:
-    p = plan(hbm_kv="512MiB", engine=engine)
-    text = " ".join(p.decision.fixes)
-    for word in said if engine.startswith("sglang") else said[:1] + said[2:]:
-        assert word in text or "fp8" in word
-    assert foreign not in text
-    small = plan(hbm_kv="600MiB", engine=engine)
-    assert any(said[1] in f for f in small.decision.fixes)
+def test_fixes_name_the_servers_own_flags(
+    name: str, context: str, dtype: str, memory: str, foreign: str
+) -> None:
+    fixes = plan(hbm_kv="600MiB", engine=name).decision.fixes
+    assert [
+        f"`{word}`" in fix
+        for word, fix in zip((context, f"--kv-cache-dtype {dtype}", memory), fixes, strict=True)
+    ] == [True] * 3
+    assert not any(foreign in fix for fix in fixes)
+
+
+def test_a_smaller_type_alone_does_not_start_a_server() -> None:
+    # fp8 makes room for the session, and not for the model's own 131,072 tokens.
+    fixes = plan(hbm_kv="600MiB").decision.fixes
+    assert "beside `--max-model-len 8192`" in fixes[1]
+    assert "beside" not in plan(hbm_kv="600MiB", engine="sglang").decision.fixes[1]
+    assert "beside" not in plan(hbm_kv="600MiB", max_model_len=8192).decision.fixes[1]
 
 
 def test_unified_memory_names_the_servers_own_flags() -> None:
-    for engine, flags in (
+    for name, flags in (
         ("vllm@0.32", "`--gpu-memory-utilization`, `--kv-cache-memory-bytes`"),
         ("sglang@0.5.23", "`--mem-fraction-static`, `--max-total-tokens`"),
     ):
-        p = plan(gpu="gb10", sessions=2000, engine=engine)
+        p = plan(gpu="gb10", sessions=2000, engine=name)
         assert p.decision.verdict == "recompute"
         assert flags in p.decision.fixes[0]
 
 
-@pytest.mark.parametrize(("engine", "word"), [("vllm", "vLLM refuses"), ("sglang", "SGLang refuses")])
-def test_who_refuses_a_longer_context(engine: str, word: str) -> None:
+@pytest.mark.parametrize(("name", "word"), [("vllm", "vLLM refuses"), ("sglang", "SGLang refuses")])
+def test_who_refuses_a_longer_context(name: str, word: str) -> None:
     with pytest.raises(InputError) as caught:
-        plan(hbm_kv="28GiB", context_tokens=200_000, engine=engine)
+        plan(hbm_kv="28GiB", context_tokens=200_000, engine=name)
     assert word in (caught.value.hint or "")
     assert "200,000" in caught.value.message
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from warmset.errors import InputError
 from warmset.geometry import Footprint
-from warmset.plan.device import reserved_blocks
+from warmset.plan.device import longest_context, reserved_blocks
 from warmset.plan.record import Device
 from warmset.plan.request import PlanRequest
 from warmset.plan.spread import next_larger
@@ -28,7 +28,7 @@ def fixes(
         )
     for dtype in _SMALLER_DTYPES:
         fits = (
-            _fits_with(request, device, reserved, kv_dtype=dtype)
+            _fits_with(request, server, device, reserved, kv_dtype=dtype)
             if request.kv_dtype in ("auto", "bf16", "fp16")
             else None
         )
@@ -51,13 +51,23 @@ def fixes(
     return tuple(found)
 
 
-def _fits_with(request: PlanRequest, device: Device, reserved: int, *, kv_dtype: str) -> str | None:
+def _fits_with(
+    request: PlanRequest, server: Engine, device: Device, reserved: int, *, kv_dtype: str
+) -> str | None:
     changed = replace(request, kv_dtype=kv_dtype)
     try:
         footprint = footprint_of(changed)
         blocks = footprint.usable_blocks(device.kv_budget_bytes, reserved)
         if footprint.blocks_per_session(request.context_tokens) <= blocks:
-            return f"one session then takes {format_bytes(footprint.pool_bytes_per_session(request.context_tokens))}"
+            taken = format_bytes(footprint.pool_bytes_per_session(request.context_tokens))
+            served = request.max_model_len or request.geometry.max_context_tokens or 0
+            # vLLM starts only where the longest context that it serves fits, too.
+            short = server.server == "vllm" and longest_context(footprint, blocks) < served
+            return f"one session then takes {taken}" + (
+                f"; beside `{context_flag(server)} {request.context_tokens}`, or the server does not start"
+                if short
+                else ""
+            )
     except InputError:
         pass  # The model cannot have that dtype: nothing to offer.
     return None

@@ -384,7 +384,7 @@ def _unknown(plan: Plan, launch: "Launch | None") -> list[str]:
         )
         said.append(f"launch.command is null: {why}")
     if plan.lower_tier is None:
-        said.append(f"lower_tier is null: verdict `{plan.decision.verdict}` needs none")
+        said.append(f"lower_tier is null: verdict `{plan.decision.verdict}` has none")
     if plan.cost is None:
         said.append("cost is null: `--ram-price` was not given")
     not_given = {
