@@ -186,3 +186,31 @@ def test_said_to_a_person(warmset: Callable[..., Any], shared: Path) -> None:
     )
     assert "tier by the session rule" in ran.out
     assert "tokens covered by listed blocks" in ran.out
+
+
+def test_traffic_that_the_high_estimate_serves_is_said_to_need_no_tier(
+    traffic: Callable[..., Any], tmp_path: Path
+) -> None:
+    blocks = 900
+    path = _rows(tmp_path / "t.jsonl", [[n % blocks] for n in range(3 * blocks)])
+    p = traffic("--gpu", "h100-80gb", "--trace", f"mooncake:{path}", "--block-tokens", 512)
+    pool = p["device"]["kv_budget_bytes"]
+    assert pool["best"] < blocks * BLOCK_BYTES < pool["high"]
+    assert p["decision"]["verdict"] == "offload"
+    assert any("high estimate" in reason for reason in p["decision"]["reasons"])
+    twice = _rows(tmp_path / "u.jsonl", [[n % (2 * blocks)] for n in range(6 * blocks)])
+    p = traffic("--gpu", "h100-80gb", "--trace", f"mooncake:{twice}", "--block-tokens", 512)
+    assert p["decision"]["verdict"] == "offload"
+    assert not any("high estimate" in reason for reason in p["decision"]["reasons"])
+
+
+def test_the_command_serves_the_longest_prompt_of_the_trace(
+    traffic: Callable[..., Any], tmp_path: Path
+) -> None:
+    longest = list(range(1000, 1040))
+    rows = [[n % 60] for n in range(300)] + [longest] + [[n % 60] for n in range(300)]
+    path = _rows(tmp_path / "t.jsonl", rows, sessions=[row[0] for row in rows])
+    p = traffic("--gpu", "a10", "--trace", f"mooncake:{path}", "--block-tokens", 512)
+    assert p["demand"]["context_tokens"] < 40 * 512 <= p["device"]["max_context_tokens"]
+    assert f"--max-model-len {40 * 512} " in p["launch"]["command"]
+    assert p["deployment"]["max_model_len"] == 40 * 512
