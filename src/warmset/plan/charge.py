@@ -18,15 +18,17 @@ _ONE_TENSOR_SINCE = Version(0, 14)
 class Charge:
     """How one backend accounts for KV cache on one replica, all ranks together.
 
-    `session_bytes` is what it stores for one session of the demanded context; `chunk_bytes` is its unit of
-    allocation, which covers `chunk_tokens` of context. `regions` × ranks are the separate host allocations,
-    and `pools` how often the server takes the size that it is given.
+    `session_bytes` is what it stores for one session of the demanded context, `growth_bytes` of it for each token
+    that sessions can share; `chunk_bytes` is its unit of allocation, which covers `chunk_tokens` of context.
+    `regions` × ranks are the separate host allocations, and `pools` how often the server takes the size that it is
+    given.
     `copies_ratio` is copies stored per copy on the devices (1 / tp where all ranks share one copy).
     """
 
     inclusion: Inclusion
     why: str
     session_bytes: Fraction
+    growth_bytes: Fraction
     chunk_bytes: int
     chunk_tokens: int
     regions: int
@@ -38,6 +40,15 @@ class Charge:
     def is_inclusive(self) -> bool:
         """Whether the tier also holds what the device holds."""
         return self.inclusion == "inclusive"
+
+    def further_bytes(self, shared_tokens: int) -> Fraction:
+        """What one more session takes that begins with the same `shared_tokens`: only whole chunks are kept once."""
+        whole = shared_tokens // self.chunk_tokens * self.chunk_tokens
+        return max(Fraction(0), self.session_bytes - whole * self.growth_bytes)
+
+    def stored_bytes(self, sessions: int, shared_tokens: int) -> Fraction:
+        """What `sessions` take that all begin with the same `shared_tokens`."""
+        return self.session_bytes + (sessions - 1) * self.further_bytes(shared_tokens)
 
 
 def charge(
@@ -103,6 +114,7 @@ def _native(footprint: Footprint, context_tokens: int, server: Engine) -> Charge
         why=(rule.meaning if rule is not None else "")
         or "blocks are stored when computed, so the tier also holds what the device holds",
         session_bytes=max(content, stored, footprint.pool_bytes_per_session(context_tokens) * copies),
+        growth_bytes=(footprint.pool_bytes_per_token or Fraction(0)) * copies * row_bytes / row,
         chunk_bytes=row_bytes,
         chunk_tokens=footprint.block_tokens,
         regions=regions(footprint, server),
@@ -137,6 +149,7 @@ def _lmcache(
         + ((rule.meaning if rule is not None else "") or "chunks are stored when computed")
         + ", so the tier also holds what the device holds",
         session_bytes=max(content, footprint.pool_bytes_per_session(context_tokens) * copies),
+        growth_bytes=per_token * copies,
         chunk_bytes=max(1, int(per_token * chunk_tokens * copies)),
         chunk_tokens=chunk_tokens,
         regions=1,
@@ -165,6 +178,7 @@ def _hicache(footprint: Footprint, context_tokens: int, server: Engine) -> Charg
             footprint.bytes_per_session(context_tokens),
             Fraction(footprint.pool_bytes_per_session(context_tokens)),
         ),
+        growth_bytes=footprint.pool_bytes_per_token or Fraction(0),
         chunk_bytes=max(1, int(footprint.pool_bytes_per_token or 0)),
         chunk_tokens=1,
         regions=1,

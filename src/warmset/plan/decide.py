@@ -48,7 +48,7 @@ def sizes(
     charges for it without one.
     """
     margin = 1 + Fraction(str(headroom_ratio))
-    stored = charge.session_bytes * Fraction(demand.warm_set_bytes, demand.bytes_per_session or 1)
+    stored = charge.stored_bytes(demand.sessions, demand.shared_prefix_tokens)
     held = stored * device.kv_budget_bytes / demand.device_bytes
     return Sizes(
         warm_set_bytes=_up(stored),

@@ -299,9 +299,7 @@ def _tier(
     configured = given or staging
     allocated = configured // charged.chunk_bytes * charged.chunk_bytes
     taken = placed.host_bytes(configured)
-    again = demand.sessions - 1
-    stored = charged.session_bytes * Fraction(demand.warm_set_bytes, demand.bytes_per_session or 1)
-    further = (stored - charged.session_bytes) / again if again else charged.session_bytes
+    further = charged.further_bytes(demand.shared_prefix_tokens)
     return Tier(
         backend=backend,
         inclusion=charged.inclusion,
