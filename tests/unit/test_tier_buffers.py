@@ -1,12 +1,16 @@
 """Buffers that are lent: aligned, apart from each other, used in turns, and no more kept than agreed."""
 
 import ctypes
+import gc
 import os
 import re
 import threading
 import time
+from collections.abc import Callable
+from mmap import mmap
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from warmset.tiers.buffers import BufferPool
@@ -70,18 +74,82 @@ def test_buffers_lie_in_huge_pages_where_there_are_any() -> None:
     inside = [part for part in parts if _holds(part, start)]
     assert len(inside) == 1
     assert re.search(r"^VmFlags:.* hg\b", inside[0], re.M), "asked for"
-    assert re.search(r"^VmFlags:.* dc\b", inside[0], re.M), "no child shares what a device may be writing"
+    assert re.search(r"^VmFlags:.* wf\b", inside[0], re.M), "no child shares what a device may be writing"
 
 
-def test_a_child_has_buffers_of_its_own() -> None:
-    pool = BufferPool()
-    with pool.lend(8192) as view:
-        view[:4] = b"ours"
+def _in_a_child(action: Callable[[], bool]) -> bool:
     child = os.fork()
     if child == 0:
-        with pool.lend(8192) as view:
-            os._exit(0 if bytes(view[:4]) == bytes(4) else 1)
-    assert os.waitpid(child, 0)[1] == 0
+        try:
+            os._exit(0 if action() else 1)
+        finally:
+            os._exit(2)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def test_a_child_has_buffers_of_its_own_and_loses_none_of_its_memory() -> None:
+    pool = BufferPool()
+    with pool.lend(1 << 20) as view:
+        view[:] = b"P" * view.nbytes
+
+    def child() -> bool:
+        # Where the parent's buffers lie, nothing of the child's may come to lie, or it would go with them.
+        own = [mmap(-1, 16 << 20) for _ in range(4)]
+        arrays = [np.full(4 << 20, 7, np.uint8) for _ in range(8)]
+        for memory in own:
+            memory[:] = b"C" * len(memory)
+        with pool.lend(1 << 20) as view:
+            fresh = not any(view)
+            view[:] = b"B" * view.nbytes
+        gc.collect()
+        whole = all(memory[:] == b"C" * len(memory) for memory in own)
+        return fresh and whole and all((array == 7).all() for array in arrays)
+
+    assert all(_in_a_child(child) for _ in range(5))
+    with pool.lend(1 << 20) as view:
+        assert bytes(view) in (bytes(view.nbytes), b"P" * view.nbytes), "the child's writes stay there"
+
+
+def test_a_child_goes_on_though_the_lock_was_held_and_a_buffer_lent() -> None:
+    pool = BufferPool()
+    lent = pool.take(4096)
+
+    def child() -> bool:
+        with pool.lend(8192), pool.lend(4096):
+            pool.give_back(lent)
+        return True
+
+    with pool._lock:
+        assert _in_a_child(child)
+    pool.give_back(lent)
+
+
+def test_what_is_not_kept_takes_no_memory_though_what_lies_beside_it_is() -> None:
+    pool = BufferPool(keep_bytes=4 << 20, rotate_bytes=4 << 20)
+    resident = [_resident_bytes()]
+    for pages in range(1, 60):
+        # Of every size one buffer is kept, the rest of its piece is not.
+        lent = [pool.take(pages * 16384) for _ in range(8)]
+        for buffer in lent:
+            buffer[:] = bytes([1]) * buffer.nbytes
+        for buffer in lent:
+            pool.give_back(buffer)
+        resident.append(_resident_bytes())
+    assert pool._idle_bytes <= 4 << 20
+    assert resident[-1] - resident[0] < 40 << 20
+
+
+def test_a_pool_that_may_keep_less_than_it_rotates_uses_buffers_again() -> None:
+    pool = BufferPool(keep_bytes=3 << 20)
+    starts = []
+    for _ in range(50):
+        with pool.lend(1 << 20) as view:
+            starts.append(_address(view))
+    assert len(set(starts)) <= 4
+
+
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
 def _holds(mapping: str, address: int) -> bool:
@@ -97,8 +165,8 @@ def test_a_buffer_that_is_not_kept_may_still_be_looked_at() -> None:
     store = VerifyingStore(MemoryStore(), pool=BufferPool(keep_bytes=0))
     store.put("k", b"x" * 8192)
     with store.verified("k", 8192) as payload:
-        pass
-    assert bytes(payload) == b"x" * 8192
+        assert bytes(payload) == b"x" * 8192
+    assert payload.nbytes == len(bytes(payload)) == 8192
     buffer = bytearray(8192)
     assert store.get("k", memoryview(buffer)) == 8192
     assert buffer == b"x" * 8192
