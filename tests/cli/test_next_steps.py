@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -74,3 +75,20 @@ def test_suggested_commands_are_accepted(
         if words[-1] == "…":
             words[-1:] = ["--model-path", "x", "--enable-hierarchical-cache"] if "sglang" in server else ["m"]
         assert warmset(words) == 0, (command, capsys.readouterr().err)
+
+
+def test_commands_in_messages_parse(root: Path) -> None:
+    """Those that rules, curves and alerts name: the parser takes each once its placeholders are filled in."""
+    known = _FILLED | {"URL": "http://h:8000", "TRACE": "t.jsonl", "STORE": "file:///kv", "RULE": "pin-limit"}
+    found = set()
+    for path in (*(root / "src/warmset/checks").rglob("*.py"), *(root / "src/warmset/curves").rglob("*.py"),
+                 root / "src/warmset/report/alerts.py"):  # fmt: skip
+        found |= set(
+            re.findall(r"`warmset ([^`{}]+ [^`{}]+)`|\"warmset ([^\"{}]+ [^\"{}]+)\"", path.read_text())
+        )
+    commands = {a or b for a, b in found}
+    assert len(commands) >= 8
+    for command in commands - {"trace info"}:
+        words = [known.get(w, w) for w in shlex.split(command.partition(" > ")[0])]
+        module = importlib.import_module(COMMANDS[words[0]][0])
+        module.command.make_context(words[0], words[1:])
