@@ -171,7 +171,7 @@ def _prose(source: Source) -> Parsed:
     shell = read_shell(source)
     if not shell.launches:
         raise NothingToCheck(
-            f"nothing to check in `{source.name}`: it is prose, no log and no command",
+            f"nothing to check in `{source.name}`: it is a page of prose, no log and no script",
             hint="give a script, env file, Dockerfile, compose file, manifest, values file, unit or start-up log; a "
             "command goes behind `--`: `warmset check -- vllm serve …`",
         )
