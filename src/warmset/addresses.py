@@ -1,5 +1,6 @@
 """Addresses as users type them: whether they can be one, and how they may be shown."""
 
+import re
 from urllib.parse import urlsplit
 
 from warmset.errors import InputError
@@ -16,11 +17,16 @@ def is_http(url: str) -> bool:
 
 def check_endpoint(url: str) -> None:
     """Raise InputError for what is no address of an object store, or carries credentials; the message shows none."""
-    if not is_http(url) or any(c in "@`$\\\"'" or c.isspace() or not c.isprintable() for c in url):
+    if not is_http(url) or any(c in "@?#`$\\\"'" or c.isspace() or not c.isprintable() for c in url):
         raise InputError(
-            f"endpoint `{url.rpartition('@')[2][:80]}` is not an address of an object store",
+            f"endpoint `{bare(url)[:80]}` is not an address of an object store",
             hint="write it like `https://minio.example:9000`; credentials come from the environment",
         )
+
+
+def bare(url: str) -> str:
+    """As `without_credentials`, and without options: those of a store may hold its password."""
+    return re.split("[?#]", without_credentials(url), maxsplit=1)[0]
 
 
 def without_credentials(url: str) -> str:
@@ -28,7 +34,9 @@ def without_credentials(url: str) -> str:
     scheme, separator, rest = url.partition("://")
     if not separator:
         scheme, rest = "", url
-    end = min((at for mark in "/?#" if (at := rest.find(mark)) >= 0), default=len(rest))
-    # A password with a slash or a question mark in it must not show either.
-    host = rest.rpartition("@")[2] if "@" in rest[:end] or "@" in rest.partition("?")[0] else rest
-    return f"{scheme}{separator}{host}"
+    # A password with a slash, a question mark or a hash in it must not show either: what follows a colon and is no
+    # number of a port is one, wherever the `@` stands.
+    authority = re.split("[/?#]", rest, maxsplit=1)[0]
+    port = authority.rpartition("]")[2].partition(":")[2]
+    has_credentials = "@" in authority or "@" in rest.partition("?")[0] or (port and not port.isdigit())
+    return f"{scheme}{separator}{rest.rpartition('@')[2] if has_credentials else rest}"

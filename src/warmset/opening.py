@@ -2,14 +2,16 @@
 
 import io
 import os
+import re
 import stat
+from contextlib import suppress
 from threading import Thread
-from typing import cast
 
 from warmset.errors import InputError
 
 # A command that writes to the pipe is started beside ours, at about the same moment.
 WRITER_SECONDS = 10.0
+_OWN = re.compile(r"/dev/stdin|/(?:dev|proc/self)/fd/(\d{1,9})")
 
 
 def open_input(path: str | os.PathLike[str]) -> io.BufferedReader:
@@ -32,6 +34,10 @@ def is_pipe(path: str | os.PathLike[str]) -> bool:
 def _opener(path: str, flags: int) -> int:
     if not is_pipe(path):
         return os.open(path, flags)
+    own = _OWN.fullmatch(path)
+    if own is not None:
+        # What is open already has its writer, or had one that left something to read.
+        return os.dup(int(own[1] or 0))
     opened: list[int | OSError] = []
 
     def wait() -> None:
@@ -56,10 +62,9 @@ def _opener(path: str, flags: int) -> int:
 
 
 def _let_go(path: str, thread: Thread, opened: list[int | OSError]) -> None:
-    """End the thread that still waits for a writer, by being one."""
-    try:
+    """End the thread that still waits for a writer, by being one; if the pipe is another by now, it waits on."""
+    with suppress(OSError):
         os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
-    except OSError:
-        return
-    thread.join()
-    os.close(cast("int", opened[0]))
+    thread.join(1.0)
+    if opened and not isinstance(opened[0], OSError):
+        os.close(opened[0])

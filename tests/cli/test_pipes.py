@@ -123,6 +123,9 @@ def test_somebody_writes(
         ("curve <(cat FILE)", TRACE),
         ("curve <(sleep 1; cat FILE)", TRACE),
         ("curve /dev/stdin < FILE", TRACE),
+        # The writer has gone, and what it wrote waits in the pipe.
+        ("measure /dev/stdin < <(cat FILE; exec >&-)", _PAGE),
+        ("measure /dev/fd/7 7< <(cat FILE)", _PAGE),
         ('trace info /dev/stdin <<< "$(cat FILE)"', TRACE),
     ],
 )
@@ -175,3 +178,49 @@ def test_nothing_is_left_behind(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     with _writing(places[0], TRACE):
         assert warmset("curve", places[0]).code == 2
+
+
+def test_a_named_pipe_as_standard_input_may_have_lost_its_writer(tmp_path: Path) -> None:
+    pipe, page = tmp_path / "pipe", tmp_path / "page"
+    os.mkfifo(pipe)
+    page.write_bytes(_PAGE)
+    with pipe.open("r+b", buffering=0) as both:  # a reader and a writer: nobody waits
+        os.set_blocking(both.fileno(), False)
+        assert both.write(_PAGE[:4000].rpartition(b"\n")[0] + b"\n")
+        reader = os.open(pipe, os.O_RDONLY)
+    ran = subprocess.run(
+        [sys.executable, "-m", "warmset", "measure", "/dev/stdin"],
+        stdin=reader,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    os.close(reader)
+    assert "nobody writes" not in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("then", ["gone", "file"])
+def test_a_pipe_that_becomes_something_else_is_given_up(
+    warmset: Callable[..., Any], places: tuple[Path, Path], then: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe, _ = places
+    monkeypatch.setattr(opening, "WRITER_SECONDS", 0.5)
+
+    def change() -> None:
+        time.sleep(0.1)
+        pipe.rename(pipe.with_name("elsewhere"))
+        if then == "file":
+            pipe.write_bytes(b"x")
+
+    thread = Thread(target=change)
+    thread.start()
+    began = time.monotonic()
+    ran = warmset("measure", str(pipe))
+    thread.join()
+    assert ran.code == 2
+    assert "nobody writes to it" in ran.err
+    assert time.monotonic() - began < 10
+    # What still waits there is let go.
+    with suppress(OSError):
+        os.close(os.open(pipe.with_name("elsewhere"), os.O_WRONLY | os.O_NONBLOCK))

@@ -17,12 +17,12 @@ from warmset.lab.server import VllmServer, free_port, running
 
 
 @contextmanager
-def _answering(models: str) -> Iterator[int]:
+def _answering(models: str, status: int = 200) -> Iterator[int]:
     """A server that says yes to everything, and `models` of its models."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(200)
+            self.send_response(status if self.path == "/v1/models" else 200)
             self.end_headers()
             self.wfile.write(models.encode() if self.path == "/v1/models" else b"ok")
 
@@ -68,6 +68,15 @@ def test_the_servers_own_model_is_known_again(tmp_path: Path, monkeypatch: pytes
         monkeypatch.setattr(module, "free_port", lambda: port)
         with running(_server(tmp_path), tmp_path / "log") as up:
             assert up.url == f"http://127.0.0.1:{port}"
+
+
+def test_a_server_that_wants_a_key_is_not_called_a_stranger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _answering("", status=401) as port:
+        monkeypatch.setattr(module, "free_port", lambda: port)
+        with running(_server(tmp_path), tmp_path / "log") as up:
+            assert up.alive()
 
 
 def test_ports_are_none_that_a_program_is_given_by_chance() -> None:

@@ -424,6 +424,10 @@ def test_a_disk_without_space(tmp_path: Path) -> None:
         ("s3://bucket/p?aws_secret_access_key=secret", "carries options", "AWS_ACCESS_KEY_ID"),
         ("gs://user:secret@bucket", "carries a password", "GOOGLE_APPLICATION_CREDENTIALS"),
         ("az://user:secret@container", "carries a password", "AZURE_STORAGE_ACCOUNT_KEY"),
+        ("redis://u:secret?x@h:6379/0", "is not a store", "redis://host"),
+        ("redis://u:x/y?secret@h:6379/0", "is not a store", "redis://host"),
+        ("redis://h:6379o/0?password=secret", "is not a store", "redis://host"),
+        ("redi://h:6379/0?password=secret", "is not a store", "redis://host"),
     ],
 )
 def test_urls_that_are_no_store(url: str, words: str, hint: str) -> None:
@@ -431,6 +435,38 @@ def test_urls_that_are_no_store(url: str, words: str, hint: str) -> None:
         open_store(url)
     assert "secret" not in caught.value.message + str(caught.value.hint)
     assert hint in str(caught.value.hint)
+
+
+def test_a_scheme_may_be_in_capitals(tmp_path: Path) -> None:
+    open_store(f"FILE://{tmp_path}").put("k", b"x")
+    assert (tmp_path / "k").read_bytes() == b"x"
+    pytest.importorskip("obstore")
+    store = open_store("S3://bucket/prefix")
+    with pytest.raises(StoreError) as caught:
+        store.put("k", b"x")
+    assert caught.value.message.startswith("`s3://bucket/prefix/k`")
+
+
+def test_puts_hold_beside_many_that_delete_in_the_same_folders(tmp_path: Path) -> None:
+    store, errors = DiskStore(tmp_path), []
+
+    def work(number: int) -> None:
+        for turn in range(150):
+            key = f"{turn % 2}/{number % 2}/{number}"
+            try:
+                store.put(key, b"x")
+                buffer = bytearray(1)
+                assert store.get(key, memoryview(buffer)) == 1
+                store.delete([key])
+            except StoreError as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
 
 
 def test_a_path_is_read_as_urls_write_it(tmp_path: Path) -> None:

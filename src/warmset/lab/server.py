@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -142,7 +141,9 @@ def wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path, time
 def free_port() -> int:
     """A port that nobody listens on now, below those that the system deals out: a server takes some seconds to bind
     its port, and until then another program must not get it by chance."""
-    low = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    low = 32_768
+    with suppress(OSError):
+        low = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     quiet = range(max(10_000, low - 10_000), low)
     for port in random.sample(quiet, min(len(quiet), 100)):
         if _is_free(port):
@@ -154,11 +155,10 @@ def free_port() -> int:
 
 def _check_own(url: str, server: VllmServer, log: Path) -> None:
     """InputError if it is another server that answers: one that took the port while ours was starting."""
-    options = dict(pairwise(server.arguments))
-    headers = {"Authorization": f"Bearer {options['--api-key']}"} if "--api-key" in options else {}
     with suppress(httpx.HTTPError, ValueError, LookupError, TypeError):
-        answer = httpx.get(f"{url}/v1/models", headers=headers, timeout=30.0, trust_env=False)
-        if answer.json()["data"][0]["root"] == str(server.model):
+        answer = httpx.get(f"{url}/v1/models", timeout=30.0, trust_env=False)
+        # With a key, from its arguments or the environment, the server tells only who has it.
+        if answer.status_code == 401 or answer.json()["data"][0]["root"] == str(server.model):
             return
     raise InputError(
         f"another program answers at `{url}`: it took the port while the server was starting",

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
-from warmset.addresses import check_endpoint
+from warmset.addresses import bare, check_endpoint
 from warmset.errors import InputError, UnknownName
 from warmset.geometry import KV_DTYPES
 from warmset.plan.request import BACKENDS
@@ -21,7 +21,7 @@ MAX_RANKS = 65536
 _PLAIN = re.compile(r"[^\x00-\x1f\x7f`$\\\"']+")
 # The stores of the warmset tier; vLLM's own object tier knows S3 alone.
 _STORE_URL = re.compile(
-    r"(?:s3|gs|az)://[a-z0-9][a-z0-9.\-_]{0,221}(?:/\S*)?|rediss?://[^\s@/]+(?:/\d{1,4})?"
+    r"(?:s3|gs|az)://[a-z0-9][a-z0-9.\-_]{0,221}(?:/[^\s?#]*)?|rediss?://[^\s@/?#]+(?:/\d{1,4})?"
 )
 _OBJECT_URL = re.compile(r"s3://([a-z0-9][a-z0-9.\-]{0,62})(?:/(.*))?")
 
@@ -124,7 +124,7 @@ class LaunchRequest:
                 )
             if not _OBJECT_URL.fullmatch(self.object_url) or not _PLAIN.fullmatch(self.object_url):
                 raise InputError(
-                    f"object store `{self.object_url[:80]}` is not an S3 address",
+                    f"object store `{bare(self.object_url)[:80]}` is not an S3 address",
                     hint="write it like `s3://bucket/prefix`",
                 )
             if self.endpoint is not None:
@@ -156,13 +156,13 @@ class LaunchRequest:
         if self.object_url is None:
             if self.endpoint is not None:
                 raise InputError(
-                    f"endpoint `{self.endpoint.split('@')[-1][:80]}` belongs to no object store",
+                    f"endpoint `{bare(self.endpoint)[:80]}` belongs to no object store",
                     hint="name the store with `--object-store s3://BUCKET/PREFIX`, or leave `--endpoint` out",
                 )
             return
         if not _STORE_URL.fullmatch(self.object_url) or not _PLAIN.fullmatch(self.object_url):
             raise InputError(
-                f"object store `{self.object_url.split('@')[-1][:80]}` is not an address of a store",
+                f"object store `{bare(self.object_url)[:80]}` is not an address of a store",
                 hint="write it like `s3://bucket/prefix`, `gs://…`, `az://…` or `redis://host:6379/0`; "
                 "credentials come from the environment",
             )

@@ -26,6 +26,10 @@ _KINDS: dict[int, type[StoreError]] = {
 }
 
 
+# Linux reads no more at once: read(2).
+_MOST_READ_BYTES = 0x7FFFF000
+
+
 class DiskStore:
     """Objects as files below `root`.
 
@@ -76,7 +80,7 @@ class DiskStore:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | direct)
             try:
                 done = os.preadv(descriptor, [view], 0)
-                if done == self._usual_bytes and done < view.nbytes:
+                if done == self._usual_bytes and done < min(view.nbytes, _MOST_READ_BYTES):
                     # Blocks are all of one size, and every system call costs threads a wait for each other: a read
                     # that ends where the one before ended, with room for more, ended with its file.
                     return done

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from warmset.addresses import check_endpoint, without_credentials
+from warmset.addresses import bare, check_endpoint, without_credentials
 from warmset.errors import InputError
 from warmset.tiers.credentials import CREDENTIALS
 from warmset.tiers.store import Store
@@ -36,6 +36,8 @@ def open_store(url: str, options: StoreOptions | None = None) -> Store:
     """The bare backend behind `url`, without wrappers. Raises InputError for what is no store."""
     settings = options or StoreOptions()
     folder = directory(url)
+    scheme, _, rest = url.partition("://")
+    url = f"{scheme.lower()}://{rest}"
     if settings.endpoint is not None:
         check_endpoint(settings.endpoint)
     if folder is not None:
@@ -85,7 +87,7 @@ def check_url(url: str) -> None:
         parts, where = urlsplit(""), None
     if parts.scheme not in SCHEMES:
         raise InputError(
-            f"`{shown}` is not a store",
+            f"`{bare(url)[:200]}` is not a store",
             hint="use file:///path, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or redis://host:port/0",
         )
     # What stands behind a `?` may set anything, a password too.
@@ -93,7 +95,7 @@ def check_url(url: str) -> None:
     if "@" in parts.netloc or (extra and parts.scheme != "file"):
         what = "a password" if parts.password else "options" if extra else "a user"
         raise InputError(
-            f"store `{shown.partition(extra or ' ')[0]}` carries {what}: a URL ends up in logs and process lists",
+            f"store `{bare(url)[:200]}` carries {what}: a URL ends up in logs and process lists",
             hint=CREDENTIALS[parts.scheme],
         )
     if parts.scheme == "file":

@@ -10,6 +10,8 @@ from pathlib import Path
 
 # A file this old that is still unfinished belongs to a writer that is gone: no put takes an hour.
 _ABANDONED_SECONDS = 3600.0
+# Each time, somebody else's last file in a folder must go between its making and its use.
+_ATTEMPTS = 20
 
 
 class WholeFiles:
@@ -40,17 +42,20 @@ class WholeFiles:
         folder could not be made durable.
         """
         folder = path.rpartition("/")[0]
-        self._make_folder(folder)
         flags |= os.O_WRONLY | os.O_CLOEXEC
-        try:
-            self._write(path, folder, views, flags)
-        except OSError as error:
-            # Someone removed a folder since it was made; ext4 says EPERM of one that goes at this moment.
-            if error.errno not in (errno.ENOENT, errno.EPERM):
-                raise
-            for gone in (folder, self._folder):
-                os.makedirs(gone, exist_ok=True)
-            self._write(path, folder, views, flags)
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                self._make_folder(folder)
+                self._write(path, folder, views, flags)
+                return
+            except OSError as error:
+                # Someone removed a folder since it was made, as empty, or does so at this moment: ext4 then says EPERM,
+                # and making it may say that it exists.
+                if error.errno not in (errno.ENOENT, errno.EPERM, errno.EEXIST) or not left:
+                    raise
+                self._made.discard(folder)
+                with suppress(FileExistsError):
+                    os.makedirs(self._folder, exist_ok=True)
 
     def _write_unnamed(self, path: str, folder: str, views: list[memoryview], flags: int) -> None:
         descriptor = os.open(folder, flags | os.O_TMPFILE, 0o640)
