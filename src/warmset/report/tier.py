@@ -179,7 +179,9 @@ def scrub_payload(url: str, found: Scrub) -> dict[str, Any]:
 def scrub_document(url: str, found: Scrub, *, prefix: str | None = None) -> Document:
     """Which objects may not be used; `prefix` as it was asked for."""
     clean = not found.corrupt and not found.unreadable
-    words = f"{format_counted(found.objects - found.foreign, 'object')}, {format_bytes(found.read_bytes)} read"
+    words = (
+        f"{format_counted(found.objects - found.foreign, 'object')}, {format_bytes(found.read_bytes)} read"
+    )
     if found.deleted:
         words += f", {found.deleted} deleted"
     headline = Line(
