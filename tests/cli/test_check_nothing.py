@@ -64,6 +64,37 @@ def test_beside_something_that_can_be_checked(warmset: Callable[..., Any], tmp_p
         assert _error(ran) == f"error: nothing to check in `{log}`: {said}"
 
 
+def test_a_log_that_is_not_recognised_hides_no_error(warmset: Callable[..., Any], tmp_path: Path) -> None:
+    script, other = tmp_path / "serve.sh", tmp_path / "other.log"
+    script.write_text("vllm serve m --kv-offloading-sise 40\n")
+    other.write_text(_NGINX)
+    alone, beside = (warmset("check", script, *more) for more in ((), (other,)))
+    assert beside.code == alone.code == 1
+    assert f"passed over: no line of `{other}` is one of a known server" in beside.out
+
+
+_PLAIN = "INFO 11-30 05:17:33 [async_llm.py:261] Added request chatcmpl-1."
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        _PLAIN,
+        f"2026-11-30T05:17:33.123456789Z {_PLAIN}",
+        f"[pod/llm-0/server] {_PLAIN}",
+        f"server-1  | {_PLAIN}",
+        f"\x1b[32mINFO\x1b[0m{_PLAIN.removeprefix('INFO')}",
+        "INFO 2026-11-30 05:17:33,101 [async_llm.py:261] Added request chatcmpl-1.",
+        "INFO 01-30 05:17:33 metrics.py:455] Avg prompt throughput: 0.0 tokens/s",
+        "[2026-11-30 05:17:33 TP0] Decode batch. #running-req: 1, #token: 233, token usage: 0.00",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+    ],
+)
+def test_lines_of_servers_behind_any_prefix(warmset: Callable[..., Any], tmp_path: Path, line: str) -> None:
+    (tmp_path / "server.log").write_text(line + "\n")
+    assert warmset("check", tmp_path / "server.log").code == 0
+
+
 @pytest.mark.parametrize("content", [b"", b"\n \n", _NGINX.encode()])
 def test_standard_input(warmset: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))

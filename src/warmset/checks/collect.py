@@ -98,6 +98,8 @@ def collect(
             parsed.append(read(read_source("<stdin>", stdin or b"")))
         else:
             parsed += _read_path(path, seen, notes, skip_others=skip_others)
+    for p in named:
+        p.is_the_log = True
     return link([*parsed, *named], notes, [p.log for p in named if p.log is not None])
 
 

@@ -78,17 +78,17 @@ def _nothing(inputs: Inputs) -> NothingToCheck:
 
 
 def _other_logs(inputs: Inputs, found_in: set[str]) -> list[str]:
-    """Notes about logs of other programs in a directory. Raises NothingToCheck for one that was named."""
+    """Notes about logs of other programs. Raises NothingToCheck where there is nothing else, or one was meant."""
     logs = [(p, p.log) for p in inputs.parsed if p.log is not None]
     others = [p for p, log in logs if not log.of_server and p.source.name not in found_in]
-    named = next((p for p in others if not p.optional), None)
+    judged = inputs.launches or inputs.lmcache or inputs.mooncake or inputs.queries or len(others) < len(logs)
+    named = next((p for p in others if p.is_the_log or not (p.optional or judged)), None)
     if named is not None:
         raise NothingToCheck(
             f"nothing to check in `{named.source.name}`: no line is one of vLLM, SGLang, LMCache or Mooncake",
             hint="give the server's own log, from its start: `kubectl logs POD > server.log`",
         )
-    judged = inputs.launches or inputs.lmcache or inputs.mooncake or inputs.queries
-    if not judged and len(others) == len(logs):
+    if not judged:
         raise _nothing(inputs)
     return [f"passed over: no line of `{p.source.name}` is one of a known server" for p in others]
 

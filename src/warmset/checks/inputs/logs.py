@@ -27,7 +27,8 @@ _AT_START = (
 )  # fmt: skip
 _OF_SERVER = (
     "vllm", "sglang", "lmcache", "mooncake", "nixl", "hicache", "kvbm", "enginecore", "prefix cach", "#new-token",
-    "#cached-token", "host pool", "device pool", "host memory", "pin budget", "cpu tensors", "offloader",
+    "#cached-token", "#running-req", "torch.outofmemoryerror", "cuda out of memory", "host pool", "device pool",
+    "host memory", "pin budget", "cpu tensors", "offloader",
 )  # fmt: skip
 _NAMES_SERVER = re.compile(r"(?<![a-z])kv(?![a-z])|" + "|".join(map(re.escape, _OF_SERVER)))
 # What only a line of a log has, in small letters: a time, a level, a place in a traceback, how a process ended. Prose
@@ -37,8 +38,9 @@ _LOGGED = re.compile(
     r"traceback|file \"|errno|(?:error|exception|warning): |killed|core dumped|aborted|^\[ *\d+\.\d+\]"
 )
 _VLLM_LINE = re.compile(
-    r"^(?:\(\w[^)\n]*\) )?(?:info|warning|error|debug|critical) \d\d-\d\d \d\d:\d\d:\d\d \[[\w./]+\.py:\d+\]",
-    re.MULTILINE,
+    # Behind whatever a container's runtime put before it.
+    r"(?:\b|\x1b\[[\d;]*m)(?:info|warning|error|debug|critical)\b\S* "
+    r"(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? \[?[\w./]+\.py:\d+\]"
 )
 _REQUEST = re.compile(r"(?i)\breq(?:uest)?[ _]?id:? ?([\w.\-]+)(.*)")
 _RANK = re.compile(r"(?:TP|rank)[ =:]?(\d+)")

@@ -26,3 +26,4 @@ class Parsed:
     snapshot: Snapshot | None = None
     notes: list[str] = field(default_factory=list)
     optional: bool = False  # met in a directory: it may be no input at all
+    is_the_log: bool = False  # named as the log of the servers: without it, no answer is whole
