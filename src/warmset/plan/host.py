@@ -115,11 +115,11 @@ def host(
     replicas: int,
 ) -> Host:
     """What is there for the tier of one of `replicas` replicas of `ranks` ranks on this host."""
-    limits = []
+    own, limits = PROCESS_BYTES_PER_RANK * ranks * replicas, []
     if ram_bytes is not None:
-        limits.append((int(ram_bytes * HOST_RAM_SHARE) // replicas, "host memory"))
+        left = min(int(ram_bytes * HOST_RAM_SHARE), max(0, ram_bytes - own))
+        limits.append((left // replicas, "host memory"))
     if container_limit_bytes is not None:
-        own = PROCESS_BYTES_PER_RANK * ranks * replicas
         limits.append((max(0, container_limit_bytes - own) // replicas, "the container's memory limit"))
     smallest = min(limits, default=None)
     return Host(

@@ -2,7 +2,14 @@
 
 from warmset.plan.decide import Outcome
 from warmset.plan.device import Budget
-from warmset.plan.host import DEV_SHM, HOST_RAM_SHARE, Placement, dev_shm_advice, rounding
+from warmset.plan.host import (
+    DEV_SHM,
+    HOST_RAM_SHARE,
+    PROCESS_BYTES_PER_RANK,
+    Placement,
+    dev_shm_advice,
+    rounding,
+)
 from warmset.plan.record import BreakEven, Tier
 from warmset.plan.request import PlanRequest
 from warmset.servers import Engine
@@ -24,9 +31,14 @@ def assumptions(
     if not version_known:
         said.append(f"server: {server}, the newest known (`--engine` names another)")
     if request.host_ram_bytes is not None:
-        said.append(
+        left = (
             f"{1 - HOST_RAM_SHARE:.0%} of host memory is left to the operating system and the server itself"
         )
+        own = PROCESS_BYTES_PER_RANK * request.ranks * request.dp
+        if own > (1 - HOST_RAM_SHARE) * request.host_ram_bytes:
+            each = format_size(PROCESS_BYTES_PER_RANK)
+            left = f"{each} of host memory for each rank are left to the server's own processes"
+        said.append(left)
     if speeds and speeds[0].ratio is not None:
         said.append(f"break-even: {speeds[0].note}")
     elif speeds:
