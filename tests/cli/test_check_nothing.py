@@ -1,6 +1,8 @@
 """Where `warmset check` can judge nothing, it says so: an answer without findings means that it looked."""
 
+import gzip
 import io
+import json
 import sys
 import time
 from collections.abc import Callable
@@ -211,3 +213,16 @@ def test_a_log_that_is_kept_as_a_page_is_read(warmset: Callable[..., Any], tmp_p
     assert warmset("check", file).code == 0
     file.write_text("Start it so:\n\n    vllm serve m --swap-space 40\n")
     assert "swap-space" in warmset("check", file).out
+
+
+def test_a_saved_page_of_metrics_is_judged_as_the_server_behind_it(
+    warmset: Callable[..., Any], tmp_path: Path, root: Path
+) -> None:
+    page = gzip.decompress((root / "tests/golden/live/no_prefix_cache-chat.end.prom.gz").read_bytes())
+    for name in ("page.prom", "page.txt", "page"):
+        (tmp_path / name).write_bytes(page)
+        ran = warmset("check", tmp_path / name, "-o", "json")
+        assert ran.code in (0, 1)
+        assert "running-tier" in {finding["rule"] for finding in json.loads(ran.out)["findings"]}
+    (tmp_path / "other.prom").write_text("# TYPE node_cpu counter\nnode_cpu 1\n")
+    assert "serves no metrics of vLLM" in _error(warmset("check", tmp_path / "other.prom"))

@@ -34,6 +34,10 @@ _OF_SERVER = re.compile(
     r"(?i)v?llm|lm-?_?cache|lmch?ache|lmcahce|sglang|^sgl_|mooncake|nixl|^dyn_|python_?hash|torch|cuda|hip_|nccl|"
     r"^hf_|hugging|^prometheus_|^ray_|^ucx_|offload|model"
 )
+# What a page of metrics says of every family, and nothing else does.
+_METRICS = re.compile(
+    r"^# TYPE \S+ (?:counter|gauge|histogram|summary|info|unknown|untyped)\s*$", re.MULTILINE
+)
 _SKIPPED = frozenset((".git", "node_modules", ".venv", "venv", "__pycache__", ".terraform"))
 
 
@@ -141,6 +145,10 @@ def read(source: Source) -> Parsed:
         return read_shell(source)
     if suffix == ".env" or name.startswith(".env"):
         return read_env(source)
+    if _METRICS.search(text):
+        from warmset.checks.running import read_page
+
+        return read_page(text, source.name)
     if suffix in (".log", ".out") or looks_like_log(text):
         return _log(source)
     if suffix in _PROSE:
