@@ -161,7 +161,8 @@ def command(model: str | None, form: str, color: str, quiet: bool, **given: Any)
       warmset plan --layers 32 --kv-heads 8 --head-dim 128 --sessions 200 --context 8192 --hbm-kv 28GiB
     """
     from warmset import api
-    from warmset.report.plan import document, payload
+    from warmset.report.plan import document
+    from warmset.report.plan_payload import payload
     from warmset.units import parse_ratio
 
     lmcache = api.lmcache_engine(given["lmcache"])
